@@ -1,0 +1,3 @@
+//! control-api.
+
+fn main() {}

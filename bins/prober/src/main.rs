@@ -1,0 +1,3 @@
+//! prober.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! validator-agent.
+
+fn main() {}

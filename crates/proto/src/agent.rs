@@ -1,0 +1,140 @@
+//! Methods for validator-agent: `/api/v1/agents/…`.
+
+use serde::{Deserialize, Serialize};
+
+/// `POST /agents/register`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Register {
+    /// As configured in control-api.
+    pub validator_id: String,
+    /// Name of the host, for people.
+    #[serde(default)]
+    pub hostname: Option<String>,
+    /// Version of the agent, for people.
+    #[serde(default)]
+    pub agent_version: Option<String>,
+    /// What the agent can do beyond the contract (`responder`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Vec<String>>,
+}
+
+/// `POST /agents/{id}/heartbeat`; the body may be missing altogether.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Heartbeat {
+    /// `idle`, `self_check`, `checking`: for people.
+    #[serde(default)]
+    pub local_state: Option<String>,
+}
+
+/// What an agent is to do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Prove that traffic leaves through the address.
+    AwaitingSelfCheck,
+    /// The self-check has passed: run the checks.
+    Checking,
+}
+
+/// One check type with its targets, resolved from groups.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckConfig {
+    /// `https`, `icmp`, `tcp`, `ssh`, `tls`.
+    #[serde(rename = "type")]
+    pub check_type: String,
+    /// What to check, in the form that the type asks for.
+    pub targets: Vec<String>,
+    /// Options of the check type, where any are set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<serde_json::Value>,
+}
+
+/// 200 of `GET /agents/{id}/assignment`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assignment {
+    /// Names the address in every report.
+    pub ip_id: i64,
+    /// The floating address.
+    pub ip_address: String,
+    /// What to do.
+    pub phase: Phase,
+    /// The checks to run in `checking`.
+    pub check_config: Vec<CheckConfig>,
+    /// Which attempt this is (ours).
+    #[serde(default)]
+    pub attempt_number: i64,
+    /// Which claim this is; to be sent back in every report (ours). An older server has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence: Option<i64>,
+}
+
+/// `POST /agents/{id}/self-check`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct SelfCheck {
+    /// The address it is about.
+    pub ip_id: i64,
+    /// What the IP-echo service saw.
+    #[serde(default)]
+    pub detected_egress_ip: Option<String>,
+    /// Did traffic leave through the address?
+    pub success: bool,
+    /// For people.
+    #[serde(default)]
+    pub detail: Option<String>,
+    /// The claim, from the assignment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence: Option<i64>,
+}
+
+/// One result of an egress check.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct CheckResult {
+    /// The address it is about.
+    pub ip_id: i64,
+    /// As in `check_config`.
+    pub check_type: String,
+    /// As in `check_config`.
+    #[serde(default)]
+    pub target: Option<String>,
+    /// Passed or failed.
+    pub success: bool,
+    /// Of the step that the check is about, in milliseconds.
+    #[serde(default, deserialize_with = "crate::lenient::whole_ms")]
+    pub latency_ms: Option<i64>,
+    /// How long the whole check took, in milliseconds (ours).
+    #[serde(
+        default,
+        deserialize_with = "crate::lenient::whole_ms",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub duration_ms: Option<i64>,
+    /// A stable code, then what was seen.
+    #[serde(default)]
+    pub detail: Option<String>,
+    /// RFC 3339; replaced by the server's time if it is missing or does not parse.
+    #[serde(default)]
+    pub checked_at: Option<String>,
+    /// The claim, from the assignment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence: Option<i64>,
+}
+
+/// `POST /agents/{id}/results`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Results {
+    /// At least none; each row stands for itself.
+    pub results: Vec<CheckResult>,
+    /// The claim of all rows that name none themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence: Option<i64>,
+}
+
+/// `POST /agents/{id}/complete`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Complete {
+    /// The address whose egress checks are all done.
+    pub ip_id: i64,
+    /// The claim, from the assignment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence: Option<i64>,
+}

@@ -1,0 +1,92 @@
+//! The HTTP contract of control-api as data: the only serde types of `/api/v1`.
+//!
+//! Structs have public fields and no behaviour; converting from and to the domain is the job of
+//! whoever serves or calls the contract. Agent and prober bodies ignore unknown fields (a newer
+//! agent talks to an older server), administrative bodies refuse them.
+#![warn(missing_docs)]
+
+pub mod admin;
+pub mod agent;
+mod lenient;
+pub mod prober;
+pub mod read_model;
+
+use serde::{Deserialize, Serialize};
+
+/// Every error of the service: `{"error":"text"}`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ErrorBody {
+    /// A sentence that says what is wrong, where, and what is allowed.
+    pub error: String,
+}
+
+/// `{"ok":true}`, the answer of a write that has nothing else to say.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Ok {
+    /// Always true: a failure is an [`ErrorBody`].
+    pub ok: bool,
+}
+
+impl Ok {
+    /// The one value.
+    pub const YES: Self = Self { ok: true };
+}
+
+/// Answer to `register` of an agent or a prober.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Registered {
+    /// Always true.
+    pub ok: bool,
+    /// Advice: how often to ask when nothing is known, in seconds.
+    pub poll_interval_seconds: u32,
+}
+
+/// Body of `events` of an agent or a prober.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct EventReport {
+    /// What happened: `config_received`, `check_inconclusive`, … 1 to 64 bytes.
+    pub event_type: String,
+    /// The address it is about, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ip_id: Option<i64>,
+    /// Free text, by custom a JSON document in a string.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<String>,
+    /// The claim it belongs to (from the assignment); left out by clients of the old contract.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence: Option<i64>,
+}
+
+/// Payload of the event `check_inconclusive`: a check that could not be carried out for a reason
+/// of ours.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Inconclusive {
+    /// The check type, as in a result.
+    pub check_type: String,
+    /// The target of an egress check; empty for inbound.
+    #[serde(default)]
+    pub target: String,
+    /// The stable code of the reason (`permission`, `source_unavailable`, …) and what was seen.
+    pub code: String,
+}
+
+/// Answer to `results`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ResultsAccepted {
+    /// Always true: the rows that count are durable.
+    pub ok: bool,
+    /// Rows that were dropped, since their address is not (or no longer) this caller's.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stale: u32,
+    /// What was put right on the way in, for instance a `checked_at` that does not parse.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks with a reference"
+)]
+const fn is_zero(n: &u32) -> bool {
+    *n == 0
+}

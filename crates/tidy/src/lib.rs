@@ -1,0 +1,1 @@
+//! Tests only: walls between rooms, sizes, leftovers.

@@ -1,0 +1,15 @@
+//! The words that every other crate uses: ids, addresses, check names, time.
+//!
+//! Pure: no I/O but the one system clock, no serde (the wire has its own structs in `proto`,
+//! the database its own columns in `store`).
+#![warn(missing_docs)]
+
+mod addr;
+mod check;
+mod ids;
+mod time;
+
+pub use addr::{AddrError, Address, Family, parse_list};
+pub use check::{CheckName, CheckSpec, Source};
+pub use ids::{AttemptNo, ClaimNo, CycleId, FipId, IdError, IpId, PortId, SiteId, ValidatorId};
+pub use time::{Clock, SystemClock, TimeError, Utc};
