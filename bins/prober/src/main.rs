@@ -1,3 +1,14 @@
-//! prober.
+//! prober: checks floating IPs from an outside site.
 
-fn main() {}
+use std::process::ExitCode;
+
+use civ_boot::Program;
+
+fn main() -> ExitCode {
+    civ_boot::main(&Program {
+        name: "prober",
+        about: "Checks floating IPs from an outside site, as control-api assigns them",
+        load: civ_prober::config::load,
+        run: civ_prober::run,
+    })
+}

@@ -60,7 +60,7 @@ pub struct CheckResult {
     #[serde(default)]
     pub checked_at: Option<String>,
     /// On one result of the last batch: the site has finished with this address.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete: Option<bool>,
     /// The claim, from the assignment.
     #[serde(default, skip_serializing_if = "Option::is_none")]

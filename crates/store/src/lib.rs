@@ -1,1 +1,134 @@
-//! store.
+//! The only home of SQL: SQLite with one writing thread, group commit and a pool of readers.
+//!
+//! A write that was answered is durable (`synchronous=FULL`). Functions are grouped by what they
+//! are about and take a [`ReadConn`] or a [`WriteTx`]; no SQLite type stands in a public
+//! signature. It knows no HTTP and no cloud.
+#![warn(missing_docs)]
+
+mod advance;
+pub mod agents;
+mod codec;
+mod conn;
+mod error;
+pub mod events;
+mod hint;
+pub mod ips;
+pub mod leases;
+mod migrate;
+pub mod queue;
+mod record;
+mod registry;
+pub mod results;
+pub mod runtime;
+pub mod seed;
+pub mod settings;
+pub mod sites;
+pub mod validators;
+mod writer;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use civ_orch::attempt::Policy;
+use civ_types::Clock;
+use r2d2_sqlite::SqliteConnectionManager;
+
+pub use advance::{Advanced, NotAdvanced, advance};
+pub use conn::{ReadConn, WriteTx};
+pub use error::{OpenError, StoreError};
+pub use hint::Hint;
+
+/// Readers at once: enough for the pages of a few operators beside the long polls, which hold no
+/// connection while they wait.
+const READERS: u32 = 8;
+
+/// The rules of this process, from YAML.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    /// Timers and limits.
+    pub policy: Policy,
+    /// `aggregation.missing_counts_as_fail`.
+    pub missing_counts: bool,
+}
+
+/// What is called after each commit with the hints of what it changed. It must not block.
+pub type OnCommit = Box<dyn Fn(Vec<Hint>) + Send>;
+
+/// The database. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Store {
+    writer: writer::Writer,
+    readers: r2d2::Pool<SqliteConnectionManager>,
+}
+
+impl Store {
+    /// Opens or creates the database, applies what is missing of the migrations and starts the
+    /// writing thread.
+    ///
+    /// # Errors
+    /// [`OpenError`]: the file cannot be opened or is not ours, or a newer version wrote it.
+    pub fn open(
+        path: &Path,
+        clock: Arc<dyn Clock>,
+        rules: Rules,
+        on_commit: OnCommit,
+    ) -> Result<Self, OpenError> {
+        let mut write = conn::open_writer(path)?;
+        migrate::migrate(&mut write)?;
+        let manager = conn::reader_manager(path);
+        let readers = r2d2::Pool::builder().max_size(READERS).build(manager);
+        let readers = readers.map_err(|source| OpenError::Readers {
+            source: source.into(),
+        })?;
+        let writer = writer::Writer::start(write, clock, rules, on_commit)?;
+        Ok(Self { writer, readers })
+    }
+
+    /// Carries out `job` in a transaction; the answer comes after the commit.
+    ///
+    /// An error of `job` undoes what it did and nothing else.
+    ///
+    /// # Errors
+    /// What `job` returns, or [`StoreError`] when the database cannot commit.
+    pub async fn write<T, E>(
+        &self,
+        job: impl FnOnce(&mut WriteTx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.writer.run(job).await
+    }
+
+    /// Carries out `job` on a read-only connection, off the async workers.
+    ///
+    /// # Errors
+    /// What `job` returns, or [`StoreError::Unavailable`] when no connection can be had.
+    pub async fn read<T, E>(
+        &self,
+        job: impl FnOnce(&ReadConn<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let readers = self.readers.clone();
+        let done = tokio::task::spawn_blocking(move || {
+            let connection = readers
+                .get()
+                .map_err(|source| StoreError::no_reader(source.into()))?;
+            job(&ReadConn::new(&connection))
+        });
+        match done.await {
+            Ok(answer) => answer,
+            Err(stopped) => Err(StoreError::stopped(stopped.into()).into()),
+        }
+    }
+
+    /// Ends when the writing thread has ended, which it does only by a panic or when every clone
+    /// of the store is gone.
+    pub async fn closed(&self) {
+        self.writer.closed().await;
+    }
+}

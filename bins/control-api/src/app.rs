@@ -1,0 +1,141 @@
+//! Use cases, one file a noun. Speaks the words of the domain and the store; knows neither HTTP
+//! nor the wire contract.
+
+pub mod agents;
+mod error;
+mod hub;
+pub mod ips;
+mod presence;
+pub mod probers;
+pub mod status;
+pub mod validators;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use civ_store::{ReadConn, Store, StoreError, WriteTx};
+use civ_types::{Clock, Family, Utc, ValidatorId};
+
+use crate::config::Timers;
+pub use error::AppError;
+pub use hub::Hub;
+pub use presence::{Presence, Unwritten};
+
+/// What every use case works with. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct App {
+    inner: Arc<Inner>,
+}
+
+/// The parts of an [`App`].
+#[derive(Debug)]
+pub struct Inner {
+    /// The database.
+    pub store: Store,
+    /// Where the time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Who waits for what.
+    pub hub: Arc<Hub>,
+    /// Signs of life of agents and probers.
+    pub presence: Arc<Presence>,
+    /// The timers of the orchestrator.
+    pub timers: Timers,
+    /// Families that the cloud's floating IPs can have.
+    pub families: Vec<Family>,
+    /// When the runner's loop last went round, in microseconds since 1970.
+    pub last_round: AtomicI64,
+}
+
+impl App {
+    /// Puts the parts together.
+    #[must_use]
+    pub fn new(inner: Inner) -> Self {
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// The present moment.
+    #[must_use]
+    pub fn now(&self) -> Utc {
+        self.inner.clock.now()
+    }
+
+    /// Who waits for what.
+    #[must_use]
+    pub fn hub(&self) -> &Arc<Hub> {
+        &self.inner.hub
+    }
+
+    /// Signs of life of agents and probers.
+    #[must_use]
+    pub fn presence(&self) -> &Presence {
+        &self.inner.presence
+    }
+
+    /// The timers of the orchestrator.
+    #[must_use]
+    pub fn timers(&self) -> &Timers {
+        &self.inner.timers
+    }
+
+    /// Families that the cloud's floating IPs can have.
+    #[must_use]
+    pub fn families(&self) -> &[Family] {
+        &self.inner.families
+    }
+
+    /// The runner's loop has gone round.
+    pub fn went_round(&self) {
+        self.inner
+            .last_round
+            .store(self.now().as_micros(), Ordering::Relaxed);
+    }
+
+    fn last_round(&self) -> Utc {
+        Utc::from_micros(self.inner.last_round.load(Ordering::Relaxed))
+    }
+
+    /// Validators with a sign of life within the heartbeat's timeout, and when it was.
+    #[must_use]
+    pub fn fresh_validators(&self) -> BTreeMap<ValidatorId, Utc> {
+        self.presence()
+            .fresh(self.now(), self.timers().heartbeat_timeout_seconds)
+    }
+
+    /// Ends when the database can no longer be written.
+    pub async fn database_closed(&self) {
+        self.inner.store.closed().await;
+    }
+
+    /// See [`Store::read`].
+    ///
+    /// # Errors
+    /// As `job` returns them.
+    pub async fn read<T, E>(
+        &self,
+        job: impl FnOnce(&ReadConn<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.inner.store.read(job).await
+    }
+
+    /// See [`Store::write`].
+    ///
+    /// # Errors
+    /// As `job` returns them.
+    pub async fn write<T, E>(
+        &self,
+        job: impl FnOnce(&mut WriteTx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.inner.store.write(job).await
+    }
+}

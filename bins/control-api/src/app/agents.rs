@@ -1,0 +1,294 @@
+//! What an agent asks and reports.
+
+use std::time::Duration;
+
+use civ_orch::attempt::StateName;
+use civ_orch::self_check;
+use civ_store::agents::{self, ReportedEvent, Reporter};
+use civ_store::results::NewResult;
+use civ_store::{results, validators};
+use civ_types::{Address, AttemptNo, CheckName, CheckSpec, ClaimNo, IpId, Utc, ValidatorId};
+
+use super::{App, AppError};
+
+/// What a validator is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignment {
+    /// Names the address in reports.
+    pub ip: IpId,
+    /// The address.
+    pub address: Address,
+    /// The self-check has passed: run the checks.
+    pub checking: bool,
+    /// Which attempt.
+    pub attempt: AttemptNo,
+    /// Which claim.
+    pub fence: ClaimNo,
+    /// Check types with their targets and, as JSON text, options.
+    pub checks: Vec<(CheckName, Vec<String>, Option<String>)>,
+}
+
+/// What there is to say to an agent that asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing to do; look again when woken.
+    Nothing,
+    /// A fresh association settles: nothing to do before that.
+    Settling(Duration),
+    /// This.
+    Work(Assignment),
+}
+
+/// A check result as an agent or a prober reports it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckReport {
+    /// The address.
+    pub ip: IpId,
+    /// The claim, if named.
+    pub fence: Option<ClaimNo>,
+    /// The check type.
+    pub name: CheckName,
+    /// The target; empty for inbound checks.
+    pub target: String,
+    /// Passed or failed.
+    pub success: bool,
+    /// Milliseconds of the step that the check is about.
+    pub latency_ms: i64,
+    /// Milliseconds of the whole check.
+    pub duration_ms: Option<i64>,
+    /// What was seen.
+    pub detail: String,
+    /// When; `None`: now.
+    pub checked_at: Option<Utc>,
+    /// On a prober's result: the site is through with the address.
+    pub complete: bool,
+}
+
+impl CheckReport {
+    pub(super) fn into_reported(
+        self,
+        now: Utc,
+        spec: impl FnOnce(CheckName, &str) -> CheckSpec,
+    ) -> agents::Reported {
+        agents::Reported {
+            ip: self.ip,
+            fence: self.fence,
+            result: NewResult {
+                spec: spec(self.name, &self.target),
+                success: self.success,
+                latency_ms: self.latency_ms,
+                duration_ms: self.duration_ms,
+                detail: self.detail,
+                checked_at: self.checked_at.unwrap_or(now),
+            },
+            complete: self.complete,
+        }
+    }
+}
+
+/// A self-check as the agent reports it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SelfCheckReport {
+    /// The address.
+    pub ip: IpId,
+    /// The claim, if named.
+    pub fence: Option<ClaimNo>,
+    /// The agent's own judgement.
+    pub success: bool,
+    /// What the IP-echo service saw, if told.
+    pub detected: Option<String>,
+    /// For people.
+    pub detail: String,
+}
+
+/// An event of an agent or a prober.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// What happened.
+    pub event_type: String,
+    /// The address, if it is about one.
+    pub ip: Option<IpId>,
+    /// The claim, if named.
+    pub fence: Option<ClaimNo>,
+    /// Free text.
+    pub payload: String,
+    /// Which check could not be carried out (type, target, reason), if that is what it says.
+    pub inconclusive: Option<(CheckName, String, String)>,
+}
+
+impl From<Event> for ReportedEvent {
+    fn from(event: Event) -> Self {
+        let Event {
+            event_type,
+            ip,
+            fence,
+            payload,
+            inconclusive,
+        } = event;
+        Self {
+            event_type,
+            ip,
+            fence,
+            payload,
+            inconclusive,
+        }
+    }
+}
+
+fn unknown(id: &ValidatorId) -> AppError {
+    AppError::NotFound(format!("validator {id} is not configured"))
+}
+
+impl App {
+    fn agent_lives(&self, id: &ValidatorId) {
+        let timeout = self.timers().heartbeat_timeout_seconds;
+        if self.presence().validator(id, self.now(), timeout) {
+            self.hub().schedule.notify_one();
+        }
+    }
+
+    /// An agent has started.
+    ///
+    /// # Errors
+    /// [`AppError::NotFound`] if the validator is not configured.
+    pub async fn agent_register(
+        &self,
+        id: &ValidatorId,
+        hostname: String,
+        version: String,
+    ) -> Result<(), AppError> {
+        let of = id.clone();
+        let known = self
+            .write(move |tx| validators::register(tx, &of, &hostname, &version))
+            .await
+            .map_err(AppError::Store)?;
+        if !known {
+            return Err(unknown(id));
+        }
+        self.agent_lives(id);
+        Ok(())
+    }
+
+    /// An agent is alive, whatever it asks or reports.
+    ///
+    /// # Errors
+    /// [`AppError::NotFound`] if the validator is not configured.
+    pub async fn agent_seen(&self, id: &ValidatorId) -> Result<(), AppError> {
+        let of = id.clone();
+        if !self
+            .read(move |conn| validators::exists(conn, &of))
+            .await
+            .map_err(AppError::Store)?
+        {
+            return Err(unknown(id));
+        }
+        self.agent_lives(id);
+        Ok(())
+    }
+
+    /// What the validator is to do now. Checks that are handed out here count from now on.
+    ///
+    /// # Errors
+    /// [`AppError::Store`].
+    pub async fn agent_assignment(&self, id: &ValidatorId) -> Result<Answer, AppError> {
+        let of = id.clone();
+        let work = self
+            .read(move |conn| agents::work(conn, &of))
+            .await
+            .map_err(AppError::Store)?;
+        let Some(work) = work else {
+            return Ok(Answer::Nothing);
+        };
+        let now = self.now();
+        if let Some(settles_at) = work.settles_at.filter(|at| now < *at) {
+            return Ok(Answer::Settling(settles_at.since(now)));
+        }
+        if !work.uncounted.is_empty() {
+            let (ip, specs) = (work.ip, work.uncounted);
+            self.write(move |tx| results::expect(tx, ip, &specs))
+                .await
+                .map_err(AppError::Store)?;
+        }
+        let checks = work
+            .check_types
+            .into_iter()
+            .map(|kind| (kind.name, kind.targets, kind.options));
+        Ok(Answer::Work(Assignment {
+            ip: work.ip,
+            address: work.address,
+            checking: work.state == StateName::Checking,
+            attempt: work.attempt,
+            fence: work.claim,
+            checks: checks.collect(),
+        }))
+    }
+
+    /// A self-check, judged here once more: a success through another address is none.
+    ///
+    /// # Errors
+    /// [`AppError::Conflict`] if the report is of another claim or comes too late.
+    pub async fn agent_self_check(
+        &self,
+        id: &ValidatorId,
+        report: SelfCheckReport,
+    ) -> Result<(), AppError> {
+        let id = id.clone();
+        let SelfCheckReport {
+            ip,
+            fence,
+            success,
+            detected,
+            detail,
+        } = report;
+        self.write(move |tx| {
+            let judge = |address| self_check::judge(address, success, detected.as_deref(), &detail);
+            agents::self_check(tx, &id, ip, fence, judge).map_err(AppError::from)
+        })
+        .await
+    }
+
+    /// Results of an agent. Says how many were dropped as stale.
+    ///
+    /// # Errors
+    /// [`AppError::Store`].
+    pub async fn agent_results(
+        &self,
+        id: &ValidatorId,
+        rows: Vec<CheckReport>,
+    ) -> Result<u32, AppError> {
+        let (id, now) = (id.clone(), self.now());
+        let rows: Vec<_> = rows
+            .into_iter()
+            .map(|row| row.into_reported(now, CheckSpec::egress))
+            .collect();
+        self.write(move |tx| agents::egress_results(tx, &id, &rows))
+            .await
+            .map_err(AppError::Store)
+    }
+
+    /// The agent is through with all its checks.
+    ///
+    /// # Errors
+    /// [`AppError::Conflict`] if the report is of another claim or comes too late or too early.
+    pub async fn agent_complete(
+        &self,
+        id: &ValidatorId,
+        ip: IpId,
+        fence: Option<ClaimNo>,
+    ) -> Result<(), AppError> {
+        let id = id.clone();
+        self.write(move |tx| agents::complete(tx, &id, ip, fence).map_err(AppError::from))
+            .await
+    }
+
+    /// An event of an agent; always recorded.
+    ///
+    /// # Errors
+    /// [`AppError::Store`].
+    pub async fn agent_event(&self, id: &ValidatorId, event: Event) -> Result<(), AppError> {
+        let (id, event) = (id.clone(), event.into());
+        self.write(move |tx| agents::event(tx, Reporter::Validator(&id), &event))
+            .await
+            .map_err(AppError::Store)
+    }
+}

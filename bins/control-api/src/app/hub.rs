@@ -1,0 +1,60 @@
+//! Who waits for what. A wake-up is a hint: it may come for nothing, and whoever waits looks again
+//! at the database, which alone knows.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use civ_store::Hint;
+use civ_types::ValidatorId;
+use tokio::sync::{Notify, watch};
+
+/// Wakes those who wait for assignments, for the outbox and for the schedule.
+#[derive(Debug, Default)]
+pub struct Hub {
+    /// One channel for each validator that ever polled: bounded by the configuration, since
+    /// unknown ids are refused before. The value counts wake-ups and is not used otherwise.
+    validators: Mutex<BTreeMap<ValidatorId, watch::Sender<u64>>>,
+    sites: watch::Sender<u64>,
+    /// For the cloud worker.
+    pub outbox: Notify,
+    /// For the runner's loop.
+    pub schedule: Notify,
+    /// For the reconciler.
+    pub reconcile: Notify,
+}
+
+impl Hub {
+    fn validators(&self) -> MutexGuard<'_, BTreeMap<ValidatorId, watch::Sender<u64>>> {
+        self.validators
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// To be taken before looking, so that no change falls between looking and waiting.
+    #[must_use]
+    pub fn watch_validator(&self, id: &ValidatorId) -> watch::Receiver<u64> {
+        self.validators().entry(id.clone()).or_default().subscribe()
+    }
+
+    /// To be taken before looking, so that no change falls between looking and waiting.
+    #[must_use]
+    pub fn watch_sites(&self) -> watch::Receiver<u64> {
+        self.sites.subscribe()
+    }
+
+    /// Passes on what a commit has changed.
+    pub fn hint(&self, hint: &Hint) {
+        match hint {
+            Hint::Validator(id) => {
+                if let Some(channel) = self.validators().get(id) {
+                    channel.send_modify(|n| *n = n.wrapping_add(1));
+                }
+            }
+            Hint::Sites => self.sites.send_modify(|n| *n = n.wrapping_add(1)),
+            Hint::Outbox => self.outbox.notify_one(),
+            Hint::Schedule => self.schedule.notify_one(),
+            // Its next sign of life is what matters: see `Presence`.
+            Hint::Silenced(_) => {}
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What a prober asks and reports.
+
+use civ_store::agents::{self, Reporter};
+use civ_store::{results, sites};
+use civ_types::{Address, AttemptNo, CheckSpec, ClaimNo, IpId, SiteId};
+
+use super::agents::{CheckReport, Event};
+use super::{App, AppError};
+
+/// One address that a site is to check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteAssignment {
+    /// Names the address in reports.
+    pub ip: IpId,
+    /// The address.
+    pub address: Address,
+    /// Which attempt.
+    pub attempt: AttemptNo,
+    /// Which claim.
+    pub fence: ClaimNo,
+}
+
+/// Everything that a site is to check now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteAssignments {
+    /// The addresses.
+    pub list: Vec<SiteAssignment>,
+    /// TCP ports to check on each.
+    pub ports: Vec<u16>,
+    /// Whether to send echo requests to each.
+    pub icmp: bool,
+}
+
+fn unknown(id: &SiteId) -> String {
+    format!("site {id} is not configured")
+}
+
+impl App {
+    /// A prober has started.
+    ///
+    /// # Errors
+    /// [`AppError::BadInput`] if the site is not configured.
+    pub async fn prober_register(&self, id: &SiteId, hostname: String) -> Result<(), AppError> {
+        let of = id.clone();
+        let known = self
+            .write(move |tx| sites::register(tx, &of, &hostname))
+            .await
+            .map_err(AppError::Store)?;
+        if !known {
+            return Err(AppError::BadInput(format!("site_id: {}", unknown(id))));
+        }
+        self.presence().site(id, self.now());
+        Ok(())
+    }
+
+    /// A prober is alive, whatever it asks or reports.
+    ///
+    /// # Errors
+    /// [`AppError::NotFound`] if the site is not configured.
+    pub async fn prober_seen(&self, id: &SiteId) -> Result<(), AppError> {
+        let of = id.clone();
+        if !self
+            .read(move |conn| sites::exists(conn, &of))
+            .await
+            .map_err(AppError::Store)?
+        {
+            return Err(AppError::NotFound(unknown(id)));
+        }
+        self.presence().site(id, self.now());
+        Ok(())
+    }
+
+    /// What the site is to check now. Checks that are handed out here count from now on.
+    ///
+    /// # Errors
+    /// [`AppError::Store`].
+    pub async fn prober_assignments(&self, id: &SiteId) -> Result<SiteAssignments, AppError> {
+        let of = id.clone();
+        let found = self
+            .read(move |conn| agents::site_list(conn, &of))
+            .await
+            .map_err(AppError::Store)?;
+        let mut list = Vec::with_capacity(found.work.len());
+        let mut uncounted = Vec::new();
+        for work in found.work {
+            if !work.uncounted.is_empty() {
+                uncounted.push((work.ip, work.uncounted));
+            }
+            list.push(SiteAssignment {
+                ip: work.ip,
+                address: work.address,
+                attempt: work.attempt,
+                fence: work.claim,
+            });
+        }
+        if !uncounted.is_empty() {
+            self.write(move |tx| {
+                uncounted
+                    .iter()
+                    .try_for_each(|(ip, specs)| results::expect(tx, *ip, specs))
+            })
+            .await
+            .map_err(AppError::Store)?;
+        }
+        Ok(SiteAssignments {
+            list,
+            ports: found.ports,
+            icmp: found.icmp,
+        })
+    }
+
+    /// Results of a site. Says how many were dropped as stale.
+    ///
+    /// # Errors
+    /// [`AppError::Store`].
+    pub async fn prober_results(
+        &self,
+        id: &SiteId,
+        rows: Vec<CheckReport>,
+    ) -> Result<u32, AppError> {
+        let (id, now) = (id.clone(), self.now());
+        let rows: Vec<_> = rows
+            .into_iter()
+            .map(|row| row.into_reported(now, |name, _| CheckSpec::inbound(id.clone(), name)))
+            .collect();
+        self.write(move |tx| agents::inbound_results(tx, &id, &rows))
+            .await
+            .map_err(AppError::Store)
+    }
+
+    /// An event of a prober; always recorded.
+    ///
+    /// # Errors
+    /// [`AppError::Store`].
+    pub async fn prober_event(&self, id: &SiteId, event: Event) -> Result<(), AppError> {
+        let (id, event) = (id.clone(), event.into());
+        self.write(move |tx| agents::event(tx, Reporter::Site(&id), &event))
+            .await
+            .map_err(AppError::Store)
+    }
+}

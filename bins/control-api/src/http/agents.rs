@@ -1,0 +1,155 @@
+//! Methods for validator-agent.
+
+use axum::Json;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use civ_proto::agent::{
+    Assignment, CheckConfig, Complete, Heartbeat, Phase, Register, Results, SelfCheck,
+};
+use civ_proto::{EventReport, Ok as Done, Registered, ResultsAccepted};
+use civ_types::{ClaimNo, IpId, ValidatorId};
+
+use super::body::{JsonBody, MaybeBody};
+use super::error::ApiError;
+use super::poll::{self, Asked, Look};
+use super::{Web, intake};
+use crate::app::agents::{self, Answer, SelfCheckReport};
+
+type Answered<T> = Result<Json<T>, ApiError>;
+
+/// The validator of the path; every request of its agent is a sign of life.
+async fn seen(web: &Web, id: &str) -> Result<ValidatorId, ApiError> {
+    let unknown = |_error| ApiError::not_found(format!("validator {id:?} is not configured"));
+    let id = ValidatorId::parse(id).map_err(unknown)?;
+    web.app.agent_seen(&id).await?;
+    Ok(id)
+}
+
+pub(super) async fn register(
+    State(web): State<Web>,
+    JsonBody(body): JsonBody<Register>,
+) -> Answered<Registered> {
+    let id = ValidatorId::parse(&body.validator_id)
+        .map_err(|error| ApiError::bad_input(format!("validator_id: {error}")))?;
+    let hostname = intake::cut(body.hostname.unwrap_or_default());
+    let version = intake::cut(body.agent_version.unwrap_or_default());
+    web.app.agent_register(&id, hostname, version).await?;
+    Ok(Json(Registered {
+        ok: true,
+        poll_interval_seconds: web.app.timers().poll_interval_seconds,
+    }))
+}
+
+pub(super) async fn heartbeat(
+    State(web): State<Web>,
+    Path(id): Path<String>,
+    MaybeBody(_informational): MaybeBody<Heartbeat>,
+) -> Answered<Done> {
+    seen(&web, &id).await?;
+    Ok(Json(Done::YES))
+}
+
+fn assignment(work: agents::Assignment) -> Result<Assignment, ApiError> {
+    let check = |(name, targets, options): (civ_types::CheckName, _, Option<String>)| {
+        let options = options.map(|text| serde_json::from_str(&text)).transpose();
+        let options = options.map_err(|error| {
+            tracing::error!(check_type = %name, %error, "stored options are not JSON");
+            ApiError::unavailable(format!("the options of check type {name} cannot be read"))
+        })?;
+        Ok::<_, ApiError>(CheckConfig {
+            check_type: name.to_string(),
+            targets,
+            options,
+        })
+    };
+    Ok(Assignment {
+        ip_id: work.ip.0,
+        ip_address: work.address.to_string(),
+        phase: if work.checking {
+            Phase::Checking
+        } else {
+            Phase::AwaitingSelfCheck
+        },
+        check_config: work
+            .checks
+            .into_iter()
+            .map(check)
+            .collect::<Result<_, _>>()?,
+        attempt_number: work.attempt.0,
+        fence: Some(work.fence.0),
+    })
+}
+
+pub(super) async fn get_assignment(
+    State(web): State<Web>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let id = seen(&web, &id).await?;
+    let asked = Asked::read(query.as_deref(), &headers)?;
+    let changes = web.app.hub().watch_validator(&id);
+    let look = async || {
+        Ok(match web.app.agent_assignment(&id).await? {
+            Answer::Nothing => Look::Nothing(None),
+            Answer::Settling(rest) => Look::Nothing(Some(rest)),
+            Answer::Work(work) => Look::Body(poll::json(&assignment(work)?)?),
+        })
+    };
+    poll::hold(&web, &asked, changes, look).await
+}
+
+pub(super) async fn self_check(
+    State(web): State<Web>,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody<SelfCheck>,
+) -> Answered<Done> {
+    let id = seen(&web, &id).await?;
+    let report = SelfCheckReport {
+        ip: IpId(body.ip_id),
+        fence: body.fence.map(ClaimNo),
+        success: body.success,
+        detected: body.detected_egress_ip.map(intake::cut),
+        detail: intake::cut(body.detail.unwrap_or_default()),
+    };
+    web.app.agent_self_check(&id, report).await?;
+    Ok(Json(Done::YES))
+}
+
+pub(super) async fn events(
+    State(web): State<Web>,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody<EventReport>,
+) -> Answered<Done> {
+    let id = seen(&web, &id).await?;
+    web.app.agent_event(&id, intake::event(body)?).await?;
+    Ok(Json(Done::YES))
+}
+
+pub(super) async fn results(
+    State(web): State<Web>,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody<Results>,
+) -> Answered<ResultsAccepted> {
+    let id = seen(&web, &id).await?;
+    let (rows, warnings) = intake::egress(body)?;
+    let stale = web.app.agent_results(&id, rows).await?;
+    Ok(Json(ResultsAccepted {
+        ok: true,
+        stale,
+        warnings,
+    }))
+}
+
+pub(super) async fn complete(
+    State(web): State<Web>,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody<Complete>,
+) -> Answered<Done> {
+    let id = seen(&web, &id).await?;
+    web.app
+        .agent_complete(&id, IpId(body.ip_id), body.fence.map(ClaimNo))
+        .await?;
+    Ok(Json(Done::YES))
+}

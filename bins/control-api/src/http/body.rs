@@ -1,0 +1,98 @@
+//! Bodies: JSON whatever `Content-Type` says, bounded, and read to the end before a refusal, so
+//! that the sender of too much gets to read why.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, Request};
+use axum::http::StatusCode;
+use http_body_util::BodyExt as _;
+use serde::de::DeserializeOwned;
+
+use super::Web;
+use super::error::ApiError;
+
+/// Bytes beyond the limit that are read and dropped before 413, in limits: more is cut off.
+const DRAIN_LIMITS: usize = 8;
+
+/// How long a sender of too much is listened to.
+const DRAIN_TIME: Duration = Duration::from_secs(2);
+
+/// A JSON body.
+#[derive(Debug)]
+pub(super) struct JsonBody<T>(pub(super) T);
+
+/// A JSON body that may be missing.
+#[derive(Debug)]
+pub(super) struct MaybeBody<T>(pub(super) T);
+
+fn too_large(limit: usize) -> ApiError {
+    let text = format!("the body is larger than {limit} bytes: send it in parts");
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, text)
+}
+
+async fn drain(mut body: Body, mut allowance: usize) {
+    let rest = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            let n = frame.data_ref().map_or(0, Bytes::len);
+            allowance = allowance.saturating_sub(n);
+            if allowance == 0 {
+                break;
+            }
+        }
+    };
+    // Whoever is slower than that has had time enough to be told.
+    drop(tokio::time::timeout(DRAIN_TIME, rest).await);
+}
+
+/// Reads a body of at most `limit` bytes.
+async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, ApiError> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let broken = |_error| ApiError::bad_input("the body broke off: send it again");
+        let frame = frame.map_err(broken)?;
+        let Some(data) = frame.data_ref() else {
+            continue;
+        };
+        if limit < bytes.len() + data.len() {
+            drain(body, limit.saturating_mul(DRAIN_LIMITS)).await;
+            return Err(too_large(limit));
+        }
+        bytes.extend_from_slice(data);
+    }
+    Ok(bytes)
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(bytes).map_err(|error| ApiError::bad_input(format!("the body: {error}")))
+}
+
+async fn bytes_of(request: Request, web: &Web) -> Result<Vec<u8>, ApiError> {
+    read(request.into_body(), web.body_limit).await
+}
+
+impl<T: DeserializeOwned> FromRequest<Web> for JsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, web: &Web) -> Result<Self, ApiError> {
+        let bytes = bytes_of(request, web).await?;
+        if bytes.is_empty() {
+            return Err(ApiError::bad_input(
+                "the body is empty: it must be a JSON object",
+            ));
+        }
+        parse(&bytes).map(Self)
+    }
+}
+
+impl<T: DeserializeOwned + Default> FromRequest<Web> for MaybeBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, web: &Web) -> Result<Self, ApiError> {
+        let bytes = bytes_of(request, web).await?;
+        if bytes.trim_ascii().is_empty() {
+            return Ok(Self(T::default()));
+        }
+        parse(&bytes).map(Self)
+    }
+}

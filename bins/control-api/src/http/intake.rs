@@ -1,0 +1,124 @@
+//! What agents and probers send, turned into the words of the domain: bounded, and generous where
+//! the contract is.
+
+use civ_proto::{EventReport, Inconclusive, agent, prober};
+use civ_types::{CheckName, ClaimNo, IpId, Utc};
+
+use super::error::ApiError;
+use crate::app::agents::{CheckReport, Event};
+
+/// Longest detail that is kept, in bytes: evidence, not a dump. Longer ones are cut.
+const DETAIL_BYTES_MAX: usize = 4_096;
+
+/// Longest target, in bytes: the longest URL that is used in practice.
+const TARGET_BYTES_MAX: usize = 2_048;
+
+/// Longest event type and longest payload, in bytes.
+const EVENT_TYPE_BYTES_MAX: usize = 64;
+const PAYLOAD_BYTES_MAX: usize = 65_536;
+
+/// The event by which an agent or prober says that it could not carry out a check.
+const INCONCLUSIVE: &str = "check_inconclusive";
+
+pub(super) fn cut(mut text: String) -> String {
+    if DETAIL_BYTES_MAX < text.len() {
+        text.truncate(text.floor_char_boundary(DETAIL_BYTES_MAX));
+    }
+    text
+}
+
+/// The time of a check; a warning if it had to be replaced.
+fn checked_at(text: Option<&str>, row: usize, warnings: &mut Vec<String>) -> Option<Utc> {
+    match text.map(Utc::parse) {
+        Some(Ok(at)) => return Some(at),
+        Some(Err(error)) => warnings.push(format!("results[{row}].checked_at: {error}")),
+        None => warnings.push(format!("results[{row}].checked_at is missing")),
+    }
+    None
+}
+
+fn name(text: &str, row: usize) -> Result<CheckName, ApiError> {
+    CheckName::parse(text).map_err(|error| {
+        ApiError::bad_input(format!("results[{row}].check_type: {text:?} {error}"))
+    })
+}
+
+/// Rows as they are stored, with warnings.
+type Taken = (Vec<CheckReport>, Vec<String>);
+
+pub(super) fn egress(body: agent::Results) -> Result<Taken, ApiError> {
+    let mut warnings = Vec::new();
+    let mut rows = Vec::with_capacity(body.results.len());
+    for (n, row) in body.results.into_iter().enumerate() {
+        let target = row.target.unwrap_or_default();
+        if TARGET_BYTES_MAX < target.len() {
+            let text = format!("results[{n}].target: longer than {TARGET_BYTES_MAX} bytes");
+            return Err(ApiError::bad_input(text));
+        }
+        rows.push(CheckReport {
+            ip: IpId(row.ip_id),
+            fence: row.fence.or(body.fence).map(ClaimNo),
+            name: name(&row.check_type, n)?,
+            target,
+            success: row.success,
+            latency_ms: row.latency_ms.unwrap_or(0),
+            duration_ms: row.duration_ms,
+            detail: cut(row.detail.unwrap_or_default()),
+            checked_at: checked_at(row.checked_at.as_deref(), n, &mut warnings),
+            complete: false,
+        });
+    }
+    Ok((rows, warnings))
+}
+
+pub(super) fn inbound(body: prober::Results) -> Result<Taken, ApiError> {
+    let mut warnings = Vec::new();
+    let mut rows = Vec::with_capacity(body.results.len());
+    for (n, row) in body.results.into_iter().enumerate() {
+        rows.push(CheckReport {
+            ip: IpId(row.ip_id),
+            fence: row.fence.map(ClaimNo),
+            name: name(&row.check_type, n)?,
+            target: String::new(),
+            success: row.success,
+            latency_ms: row.latency_ms.unwrap_or(0),
+            duration_ms: row.duration_ms,
+            detail: cut(row.detail.unwrap_or_default()),
+            checked_at: checked_at(row.checked_at.as_deref(), n, &mut warnings),
+            complete: row.complete.unwrap_or(false),
+        });
+    }
+    Ok((rows, warnings))
+}
+
+pub(super) fn event(body: EventReport) -> Result<Event, ApiError> {
+    if body.event_type.trim().is_empty() || EVENT_TYPE_BYTES_MAX < body.event_type.len() {
+        let text = format!("event_type: must have 1 to {EVENT_TYPE_BYTES_MAX} bytes");
+        return Err(ApiError::bad_input(text));
+    }
+    let payload = body.payload.unwrap_or_default();
+    if PAYLOAD_BYTES_MAX < payload.len() {
+        return Err(ApiError::bad_input(format!(
+            "payload: longer than {PAYLOAD_BYTES_MAX} bytes"
+        )));
+    }
+    let inconclusive = if body.event_type == INCONCLUSIVE {
+        inconclusive(&payload)
+    } else {
+        None
+    };
+    Ok(Event {
+        event_type: body.event_type,
+        ip: body.ip_id.map(IpId),
+        fence: body.fence.map(ClaimNo),
+        payload,
+        inconclusive,
+    })
+}
+
+/// A payload that does not say which check is meant is kept as it is and changes no count.
+fn inconclusive(payload: &str) -> Option<(CheckName, String, String)> {
+    let said: Inconclusive = serde_json::from_str(payload).ok()?;
+    let name = CheckName::parse(&said.check_type).ok()?;
+    (said.target.len() <= TARGET_BYTES_MAX).then(|| (name, said.target, cut(said.code)))
+}

@@ -1,0 +1,106 @@
+//! Methods for prober.
+
+use axum::Json;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use civ_proto::prober::{Assignment, Register, Results};
+use civ_proto::{EventReport, Ok as Done, Registered, ResultsAccepted};
+use civ_types::SiteId;
+
+use super::body::{JsonBody, MaybeBody};
+use super::error::ApiError;
+use super::poll::{self, Asked, Look};
+use super::{Web, intake};
+use crate::app::probers::SiteAssignments;
+
+type Answered<T> = Result<Json<T>, ApiError>;
+
+/// The site of the path; every request of its prober is a sign of life.
+async fn seen(web: &Web, id: &str) -> Result<SiteId, ApiError> {
+    let unknown = |_error| ApiError::not_found(format!("site {id:?} is not configured"));
+    let id = SiteId::parse(id).map_err(unknown)?;
+    web.app.prober_seen(&id).await?;
+    Ok(id)
+}
+
+pub(super) async fn register(
+    State(web): State<Web>,
+    JsonBody(body): JsonBody<Register>,
+) -> Answered<Registered> {
+    let id = SiteId::parse(&body.site_id)
+        .map_err(|error| ApiError::bad_input(format!("site_id: {error}")))?;
+    let hostname = intake::cut(body.hostname.unwrap_or_default());
+    web.app.prober_register(&id, hostname).await?;
+    Ok(Json(Registered {
+        ok: true,
+        poll_interval_seconds: web.app.timers().poll_interval_seconds,
+    }))
+}
+
+pub(super) async fn heartbeat(
+    State(web): State<Web>,
+    Path(id): Path<String>,
+    MaybeBody(_ignored): MaybeBody<serde_json::Value>,
+) -> Answered<Done> {
+    seen(&web, &id).await?;
+    Ok(Json(Done::YES))
+}
+
+fn assignments(found: &SiteAssignments) -> Vec<Assignment> {
+    let each = |one: &crate::app::probers::SiteAssignment| Assignment {
+        ip_id: one.ip.0,
+        ip_address: one.address.to_string(),
+        ports: found.ports.clone(),
+        icmp: found.icmp,
+        attempt_number: one.attempt.0,
+        fence: Some(one.fence.0),
+    };
+    found.list.iter().map(each).collect()
+}
+
+pub(super) async fn get_assignments(
+    State(web): State<Web>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let id = seen(&web, &id).await?;
+    let asked = Asked::read(query.as_deref(), &headers)?;
+    let changes = web.app.hub().watch_sites();
+    let look = async || {
+        let found = web.app.prober_assignments(&id).await?;
+        let body = poll::json(&assignments(&found))?;
+        Ok(if found.list.is_empty() {
+            Look::Empty(body)
+        } else {
+            Look::Body(body)
+        })
+    };
+    poll::hold(&web, &asked, changes, look).await
+}
+
+pub(super) async fn results(
+    State(web): State<Web>,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody<Results>,
+) -> Answered<ResultsAccepted> {
+    let id = seen(&web, &id).await?;
+    let (rows, warnings) = intake::inbound(body)?;
+    let stale = web.app.prober_results(&id, rows).await?;
+    Ok(Json(ResultsAccepted {
+        ok: true,
+        stale,
+        warnings,
+    }))
+}
+
+pub(super) async fn events(
+    State(web): State<Web>,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody<EventReport>,
+) -> Answered<Done> {
+    let id = seen(&web, &id).await?;
+    web.app.prober_event(&id, intake::event(body)?).await?;
+    Ok(Json(Done::YES))
+}

@@ -1,0 +1,87 @@
+//! What control-api does by itself: claims, sweeps, cloud calls, reconciling.
+//!
+//! Every task here looks at the database, is woken by hints and by timers alike, and does the same
+//! given the same database; a lost hint costs time, never work.
+
+mod cloud_worker;
+mod gate;
+mod reconciler;
+mod round;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use civ_boot::tasks::Tasks;
+use civ_cloud::Cloud;
+use civ_store::{StoreError, sites, validators};
+use tokio_util::sync::CancellationToken;
+
+use crate::app::App;
+pub use gate::Gate;
+
+/// How often signs of life are written down. Every commit, and so this one too, is also the
+/// process's own sign of life, by which a restart knows how long it was away.
+const PULSE: Duration = Duration::from_secs(1);
+
+/// What the tasks of the runner share.
+#[derive(Debug, Clone)]
+pub struct Runner {
+    /// The use cases and the database.
+    pub app: App,
+    /// The cloud.
+    pub cloud: Arc<dyn Cloud>,
+    /// Whether claims are made at all.
+    pub gate: Arc<Gate>,
+    /// How long one HTTP request to the cloud may take.
+    pub request_timeout: Duration,
+    /// Where calls to the cloud are spawned.
+    pub tasks: Tasks,
+    /// Ends everything.
+    pub shutdown: CancellationToken,
+}
+
+impl Runner {
+    /// Starts the tasks.
+    pub fn start(&self) {
+        self.tasks
+            .spawn_essential("round", round::run(self.clone()));
+        self.tasks
+            .spawn_essential("cloud-worker", cloud_worker::run(self.clone()));
+        self.tasks
+            .spawn_essential("reconciler", reconciler::run(self.clone()));
+        self.tasks.spawn_essential("pulse", pulse(self.clone()));
+    }
+}
+
+async fn pulse(runner: Runner) {
+    while !runner.sleep(PULSE).await {
+        runner.write_signs().await;
+    }
+    runner.write_signs().await;
+}
+
+impl Runner {
+    /// Says whether the process is to end.
+    async fn sleep(&self, time: Duration) -> bool {
+        tokio::select! {
+            () = self.shutdown.cancelled() => true,
+            () = tokio::time::sleep(time) => false,
+        }
+    }
+
+    async fn write_signs(&self) {
+        let signs = self.app.presence().take_unwritten();
+        let written = self.app.write(move |tx| {
+            validators::seen(tx, &signs.validators)?;
+            sites::seen(tx, &signs.sites)
+        });
+        if let Err(error) = written.await {
+            complain("signs of life could not be written down", &error);
+        }
+    }
+}
+
+/// One line for a fault of the database; the work is still there and is tried again.
+fn complain(what: &str, error: &StoreError) {
+    tracing::error!(error = %civ_boot::chain::Chain(error), "{what}");
+}

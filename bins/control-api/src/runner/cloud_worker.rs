@@ -1,0 +1,334 @@
+//! Carries out the outbox: associate and release, at least once, each safe to repeat.
+//!
+//! One claim is worked on by one call at a time, so that a release never overtakes the
+//! association that it takes back. Retries live here and nowhere below.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use civ_cloud::guard::{self, Association, OwnPort, OwnPorts, Release};
+use civ_cloud::{Fault, FloatingIp};
+use civ_orch::attempt::{FaultKind, Report};
+use civ_orch::backoff::pause;
+use civ_store::leases::{self, Call, Order, ReleaseEnd};
+use civ_store::{StoreError, WriteTx};
+use civ_types::{ClaimNo, FipId, IpId, Utc};
+
+use super::gate::jitter;
+use super::{Runner, complain};
+
+/// Requests that one association or release is made of at most, each with its own time limit:
+/// find, write, and the reads that settle a lost answer.
+const REQUESTS_MAX: u32 = 3;
+
+/// Pause after a fault of the database before the outbox is looked at again.
+const FAULT_PAUSE: Duration = Duration::from_secs(1);
+
+/// Claims that a call is under way for.
+#[derive(Debug, Clone, Default)]
+struct UnderWay(Arc<Mutex<BTreeSet<ClaimNo>>>);
+
+impl UnderWay {
+    fn claims(&self) -> MutexGuard<'_, BTreeSet<ClaimNo>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) async fn run(runner: Runner) {
+    let under_way = UnderWay::default();
+    loop {
+        let wait = match runner.app.read(leases::orders).await {
+            Ok(orders) => start(&runner, &under_way, orders),
+            Err(error) => {
+                complain("the outbox could not be read", &error);
+                FAULT_PAUSE
+            }
+        };
+        tokio::select! {
+            () = runner.shutdown.cancelled() => return,
+            () = runner.app.hub().outbox.notified() => {}
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+}
+
+/// What can be started now, of the claims that nobody works on: one order a claim, the release
+/// first. `n_max` bounds the calls that are under way together.
+fn pick(
+    orders: Vec<Order>,
+    under_way: &BTreeSet<ClaimNo>,
+    now: Utc,
+    n_max: usize,
+) -> (Vec<Order>, Option<Utc>) {
+    let mut started = Vec::new();
+    let mut taken = under_way.clone();
+    let mut next: Option<Utc> = None;
+    for order in orders {
+        if taken.contains(&order.claim) {
+            continue;
+        }
+        if now < order.not_before {
+            // Its association must not run before it either.
+            taken.insert(order.claim);
+            next = Some(next.map_or(order.not_before, |at| at.min(order.not_before)));
+            continue;
+        }
+        if under_way.len() + started.len() < n_max {
+            taken.insert(order.claim);
+            started.push(order);
+        }
+    }
+    (started, next)
+}
+
+/// Starts what can be started; says how long to sleep if nobody wakes us.
+fn start(runner: &Runner, under_way: &UnderWay, orders: Vec<Order>) -> Duration {
+    let timers = runner.app.timers();
+    let n_max = usize::try_from(timers.max_parallel_cloud_calls).unwrap_or(usize::MAX);
+    let now = runner.app.now();
+    let (started, next) = pick(orders, &under_way.claims(), now, n_max);
+    for order in started {
+        under_way.claims().insert(order.claim);
+        let (by, list) = (runner.clone(), under_way.clone());
+        runner.tasks.spawn("cloud-call", async move {
+            let claim = order.claim;
+            carry_out(&by, order).await;
+            list.claims().remove(&claim);
+            by.app.hub().outbox.notify_one();
+        });
+    }
+    let longest = Duration::from_secs(timers.poll_interval_seconds.into());
+    next.map_or(longest, |at| {
+        at.since(now).clamp(Duration::from_millis(5), longest)
+    })
+}
+
+async fn carry_out(runner: &Runner, order: Order) {
+    let done = match order.call {
+        Call::Associate => associate(runner, &order).await,
+        Call::Release => release(runner, &order).await,
+    };
+    if let Err(error) = done {
+        // The order is still in the outbox, and both calls are safe to repeat.
+        complain("the outcome of a cloud call could not be stored", &error);
+        runner.sleep(FAULT_PAUSE).await;
+    }
+}
+
+/// The port of a lease as one of ours, with all that are.
+async fn own_ports(runner: &Runner, order: &Order) -> Result<(OwnPorts, OwnPort), StoreError> {
+    let mut ports = runner.app.read(leases::ports).await?;
+    // A lease keeps the port it was made with, whatever happens to the validator's entry.
+    ports.push(order.port.clone());
+    let own = OwnPorts::new(ports);
+    let port = own.own(&order.port);
+    let none = || StoreError::Corrupt {
+        what: format!("claim {} has no port", order.claim),
+    };
+    port.map(|port| (own, port)).ok_or_else(none)
+}
+
+async fn associate(runner: &Runner, order: &Order) -> Result<(), StoreError> {
+    let Some(ip) = order.ip else {
+        return Err(StoreError::Corrupt {
+            what: format!("claim {} has no address", order.claim),
+        });
+    };
+    let limit = runner.request_timeout * REQUESTS_MAX;
+    let report = match tokio::time::timeout(limit, try_associate(runner, order)).await {
+        Ok(report) => report?,
+        Err(_elapsed) => {
+            let text = format!("no answer to the association within {} s", limit.as_secs());
+            Some(failed(runner, &Fault::cloud(text)))
+        }
+    };
+    // Without a report the association is no longer wanted, and its release stands in the outbox.
+    let report = report.unwrap_or_else(|| Report::CloudFailed {
+        kind: FaultKind::Cloud,
+        why: "no longer wanted".to_owned(),
+    });
+    answer(runner, order.claim, ip, report).await
+}
+
+async fn answer(
+    runner: &Runner,
+    claim: ClaimNo,
+    ip: IpId,
+    report: Report,
+) -> Result<(), StoreError> {
+    let app = &runner.app;
+    app.write(move |tx| leases::associate_answered(tx, claim, ip, report))
+        .await
+}
+
+async fn try_associate(runner: &Runner, order: &Order) -> Result<Option<Report>, StoreError> {
+    let found = match runner.cloud.find(order.address).await {
+        Ok(Some(found)) => found,
+        Ok(None) => {
+            runner.gate.answered();
+            let why = format!("the project has no floating IP {}", order.address);
+            return Ok(Some(Report::CloudFailed {
+                kind: FaultKind::Address,
+                why,
+            }));
+        }
+        Err(fault) => return Ok(Some(failed(runner, &fault))),
+    };
+    let (claim, fip) = (order.claim, found.id.clone());
+    // The intent is complete before the write: which floating IP, on which port.
+    if !runner
+        .app
+        .write(move |tx| leases::fip_found(tx, claim, &fip))
+        .await?
+    {
+        return Ok(None);
+    }
+    let (own, port) = own_ports(runner, order).await?;
+    let association = guard::associate(runner.cloud.as_ref(), found, &port, &own).await;
+    Ok(Some(match association {
+        Association::Associated {
+            fip: FloatingIp { id, .. },
+            ..
+        } => {
+            runner.gate.answered();
+            Report::Associated { fip: id }
+        }
+        Association::Occupied { seen } => {
+            runner.gate.answered();
+            Report::Occupied { seen }
+        }
+        Association::Conflict { ours, seen } => {
+            runner.gate.answered();
+            Report::Conflict { ours, seen }
+        }
+        Association::Failed(fault) => failed(runner, &fault),
+    }))
+}
+
+/// A failed call as a report; a fault of the cloud also pauses the claims.
+fn failed(runner: &Runner, fault: &Fault) -> Report {
+    note(runner, fault);
+    let why = fault.to_string();
+    let kind = match fault {
+        Fault::Address { .. } => FaultKind::Address,
+        Fault::Port { .. } => FaultKind::Port,
+        Fault::Cloud { .. } => FaultKind::Cloud,
+    };
+    Report::CloudFailed { kind, why }
+}
+
+fn note(runner: &Runner, fault: &Fault) {
+    match fault {
+        Fault::Cloud { text, retry_after } => {
+            runner.gate.fault(runner.app.now(), text, *retry_after);
+            // A write whose answer was lost may still land: what it leaves behind is found soon.
+            runner.app.hub().reconcile.notify_one();
+        }
+        Fault::Address { .. } | Fault::Port { .. } => runner.gate.answered(),
+    }
+    runner.app.hub().schedule.notify_one();
+}
+
+async fn release(runner: &Runner, order: &Order) -> Result<(), StoreError> {
+    let limit = runner.request_timeout * REQUESTS_MAX;
+    let end = match tokio::time::timeout(limit, try_release(runner, order)).await {
+        Ok(end) => end?,
+        Err(_elapsed) => {
+            let text = format!("no answer to the release within {} s", limit.as_secs());
+            Err(Fault::cloud(text))
+        }
+    };
+    let claim = order.claim;
+    match end {
+        Ok(end) => {
+            runner.gate.answered();
+            runner
+                .app
+                .write(move |tx| leases::released(tx, claim, &end))
+                .await
+        }
+        Err(fault) => {
+            note(runner, &fault);
+            let why = fault.to_string();
+            let wait = pause(order.tries, jitter());
+            tracing::warn!(address = %order.address, claim = claim.0, why, "a release failed");
+            let job = move |tx: &mut WriteTx<'_>| {
+                let not_before = tx.now().plus(wait);
+                leases::release_failed(tx, claim, not_before, &why)
+            };
+            runner.app.write(job).await
+        }
+    }
+}
+
+type Released = Result<ReleaseEnd, Fault>;
+
+async fn try_release(runner: &Runner, order: &Order) -> Result<Released, StoreError> {
+    let fip: FipId = match &order.fip {
+        Some(fip) => fip.clone(),
+        // The association never got as far as to know it; an earlier life of ours may have.
+        None => match runner.cloud.find(order.address).await {
+            Ok(Some(found)) => found.id,
+            Ok(None) => return Ok(Ok(ReleaseEnd::Gone)),
+            Err(fault) => return Ok(Err(fault)),
+        },
+    };
+    let (_own, port) = own_ports(runner, order).await?;
+    Ok(
+        match guard::release(runner.cloud.as_ref(), &fip, &port).await {
+            Release::Released => Ok(ReleaseEnd::Released),
+            Release::AlreadyFree => Ok(ReleaseEnd::AlreadyFree),
+            Release::NotOurs { seen } => Ok(ReleaseEnd::NotOurs { seen }),
+            Release::Gone => Ok(ReleaseEnd::Gone),
+            Release::Failed(fault) => Err(fault),
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use civ_types::{Address, PortId};
+
+    use super::*;
+
+    fn order(claim: i64, call: Call, not_before: i64) -> Order {
+        Order {
+            claim: ClaimNo(claim),
+            call,
+            tries: 0,
+            not_before: Utc::from_micros(not_before),
+            address: Address::parse("203.0.113.1").unwrap(),
+            ip: Some(IpId(1)),
+            port: PortId::parse("port-1").unwrap(),
+            fip: None,
+        }
+    }
+
+    fn picked(orders: &[Order], under_way: &[i64], n_max: usize) -> Vec<(i64, Call)> {
+        let under_way = under_way.iter().map(|n| ClaimNo(*n)).collect();
+        let (started, _) = pick(orders.to_vec(), &under_way, Utc::from_micros(5), n_max);
+        started
+            .iter()
+            .map(|order| (order.claim.0, order.call))
+            .collect()
+    }
+
+    #[test]
+    fn one_call_a_claim_and_the_release_first() {
+        let both = [order(1, Call::Release, 0), order(1, Call::Associate, 0)];
+        assert_eq!(picked(&both, &[], 8), [(1, Call::Release)]);
+        assert_eq!(picked(&both, &[1], 8), []);
+        let waiting = [order(1, Call::Release, 9), order(1, Call::Associate, 0)];
+        assert_eq!(picked(&waiting, &[], 8), []);
+    }
+
+    #[test]
+    fn calls_under_way_together_are_bounded() {
+        let many: Vec<_> = (1..=5).map(|n| order(n, Call::Associate, 0)).collect();
+        assert_eq!(
+            picked(&many, &[9], 3),
+            [(1, Call::Associate), (2, Call::Associate)]
+        );
+    }
+}

@@ -1,0 +1,66 @@
+//! The loop: what is due is ticked, what is free is claimed. Its cost depends on what is active,
+//! not on the length of the queue.
+
+use std::time::Duration;
+
+use civ_store::{StoreError, leases, queue};
+
+use super::{Runner, complain};
+
+/// Ticks in one transaction: bounds how long the writing thread is held.
+const TICKS_MAX: u32 = 256;
+
+/// Pause after a fault of the database, so that a full disk is not hammered.
+const FAULT_PAUSE: Duration = Duration::from_secs(1);
+
+pub(super) async fn run(runner: Runner) {
+    loop {
+        let wait = match round(&runner).await {
+            Ok(wait) => wait,
+            Err(error) => {
+                complain("a round of the orchestrator failed", &error);
+                FAULT_PAUSE
+            }
+        };
+        runner.app.went_round();
+        tokio::select! {
+            () = runner.shutdown.cancelled() => return,
+            () = runner.app.hub().schedule.notified() => {}
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+}
+
+/// One round; says how long the loop may sleep if nobody wakes it.
+async fn round(runner: &Runner) -> Result<Duration, StoreError> {
+    let app = &runner.app;
+    let now = app.now();
+    let (due, n_open) = app
+        .read(move |conn| -> Result<_, StoreError> {
+            Ok((queue::next_due(conn, now)?, leases::orders(conn)?.len()))
+        })
+        .await?;
+    if due.is_some_and(|due| due <= now) {
+        let n = app.write(move |tx| queue::tick(tx, TICKS_MAX)).await?;
+        if n == TICKS_MAX as usize {
+            app.hub().schedule.notify_one();
+        }
+    }
+    let max = runner.gate.claims_max(now, n_open);
+    if max > 0 {
+        let fresh = app.fresh_validators();
+        app.write(move |tx| queue::claim(tx, &fresh, max)).await?;
+    }
+    let longest = Duration::from_secs(app.timers().poll_interval_seconds.into());
+    let after = app.now();
+    let next = app.read(move |conn| queue::next_due(conn, after)).await?;
+    let opens = runner.gate.opens_at();
+    let until = [next, opens]
+        .into_iter()
+        .flatten()
+        .map(|at| at.since(after))
+        .min();
+    Ok(until.map_or(longest, |until| {
+        until.clamp(Duration::from_millis(5), longest)
+    }))
+}

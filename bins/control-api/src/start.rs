@@ -1,0 +1,350 @@
+//! From settings to a running service.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use civ_boot::{Context, Refused};
+use civ_cloud::{Auth as CloudAuth, Cloud, Domain, OpenStack, OpenStackConfig, Scope, User};
+use civ_orch::attempt::Policy;
+use civ_store::seed::Seed;
+use civ_store::{OpenError, Rules, Store, StoreError, queue, runtime, seed, sites, validators};
+use civ_types::{Clock, SystemClock};
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::net::TcpListener;
+
+use crate::app::{App, Hub, Inner, Presence};
+use crate::config::{OpenStack as CloudSettings, Settings, Timers};
+use crate::http::{OpenLimit, Proxies, Tokens, Web, router, serve};
+use crate::runner::{Gate, Runner};
+
+/// How often clients that were not seen for a while are forgotten.
+const FORGET: Duration = Duration::from_secs(60);
+
+/// Time limits of one association, in request times: see the cloud worker. One more than the
+/// worker takes, so that its own limit is the one that strikes.
+const ANSWER_REQUESTS: u32 = 4;
+
+/// A service that was started.
+#[derive(Debug)]
+pub struct Running {
+    /// Where it listens.
+    pub addr: SocketAddr,
+    /// The use cases, for tests that look inside.
+    pub app: App,
+}
+
+/// Runs control-api until it is told to end.
+///
+/// # Errors
+/// What keeps it from starting: tokens, the database, the cloud's settings, the port.
+pub async fn run(settings: Settings, context: Context) -> anyhow::Result<()> {
+    let cloud = connect(&settings.openstack, &context)?;
+    start(settings, &context, cloud).await?;
+    context.shutdown.cancelled().await;
+    Ok(())
+}
+
+/// Starts everything on a cloud that is given.
+///
+/// # Errors
+/// What keeps it from starting: tokens, the database, the port.
+pub async fn start(
+    settings: Settings,
+    context: &Context,
+    cloud: Arc<dyn Cloud>,
+) -> anyhow::Result<Running> {
+    let tokens = tokens(&settings, context)?;
+    let gate = Arc::new(Gate::default());
+    let request_timeout = settings.openstack.request_timeout;
+    let app = open(&settings, cloud.as_ref()).await?;
+    let listen = settings.server.listen_addr;
+    let listener = TcpListener::bind(listen).await.with_context(|| {
+        format!("cannot listen on {listen}: set server.listen_addr to a free address and port")
+    })?;
+    let addr = listener
+        .local_addr()
+        .context("the listening address is not known")?;
+    let web = Web {
+        app: app.clone(),
+        tokens: Arc::new(tokens),
+        gate: Arc::clone(&gate),
+        proxies: Arc::new(Proxies(settings.server.trusted_proxies.clone())),
+        open_limit: Arc::new(OpenLimit::per_second(
+            settings.server.open_requests_per_second,
+        )),
+        body_limit: settings.server.body_limit_bytes,
+        request_timeout: settings.server.request_timeout,
+        dashboard: settings.dashboard_enabled,
+        shutdown: context.shutdown.clone(),
+    };
+    let runner = Runner {
+        app: app.clone(),
+        cloud,
+        gate,
+        request_timeout,
+        tasks: context.tasks.clone(),
+        shutdown: context.shutdown.clone(),
+    };
+    runner.start();
+    watch(&web, &app, context);
+    let serving = serve(listener, router(web), context.tasks.clone());
+    context.tasks.spawn_essential("http", serving);
+    tracing::info!(%addr, "control-api listens");
+    Ok(Running { addr, app })
+}
+
+/// Small tasks beside the runner: forgetting idle clients, and ending with the database.
+fn watch(web: &Web, app: &App, context: &Context) {
+    let (limit, shutdown) = (Arc::clone(&web.open_limit), context.shutdown.clone());
+    context
+        .tasks
+        .spawn_essential("forget-idle-clients", async move {
+            loop {
+                tokio::select! {
+                    () = shutdown.cancelled() => return,
+                    () = tokio::time::sleep(FORGET) => limit.forget_idle(),
+                }
+            }
+        });
+    let (app, shutdown) = (app.clone(), context.shutdown.clone());
+    context.tasks.spawn_essential("database", async move {
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            () = app.database_closed() => tracing::error!("the writing thread has ended"),
+        }
+    });
+}
+
+fn tokens(settings: &Settings, context: &Context) -> anyhow::Result<Tokens> {
+    let read = settings
+        .auth
+        .read_tokens(context.environment.as_ref())
+        .map_err(Refused::new)?;
+    for warning in &read.warnings {
+        tracing::warn!("{warning}");
+    }
+    Ok(Tokens {
+        admin: read.admin,
+        agent: read.agent,
+        protect_open_methods: settings.auth.protect_open_methods,
+    })
+}
+
+fn rules(settings: &Settings) -> Rules {
+    let timers = &settings.timers;
+    let answer = settings.openstack.request_timeout * ANSWER_REQUESTS;
+    Rules {
+        policy: Policy {
+            answer_secs: u32::try_from(answer.as_secs()).unwrap_or(u32::MAX).max(1),
+            lease_secs: timers.lease_ttl_seconds,
+            window_secs: timers.checking_window_seconds,
+            release_grace_secs: timers.release_grace_seconds,
+            assign_retries_max: timers.max_assign_retries,
+            self_check_retries_max: timers.max_self_check_retries,
+        },
+        missing_counts: settings.missing_counts_as_fail,
+    }
+}
+
+fn seed_of(settings: &Settings) -> Seed {
+    let from = &settings.seed;
+    Seed {
+        validators: from
+            .validators
+            .iter()
+            .map(|one| (one.validator_id.clone(), one.os_port_id.clone()))
+            .collect(),
+        sites: from.sites.clone(),
+        targets: from
+            .targets
+            .iter()
+            .map(|one| (one.name.clone(), one.targets.clone()))
+            .collect(),
+        check_types: from
+            .check_types
+            .iter()
+            .map(|one| (one.name.clone(), one.enabled, one.targets.clone()))
+            .collect(),
+        fip_settle_seconds: settings.timers.fip_settle_seconds,
+        inbound_ports: from.inbound.ports.clone(),
+        inbound_icmp: from.inbound.icmp,
+    }
+}
+
+/// Opens the database and goes on where the last process was.
+async fn open(settings: &Settings, cloud: &dyn Cloud) -> anyhow::Result<App> {
+    let path = settings.database_path.clone();
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        std::fs::create_dir_all(folder).with_context(|| {
+            format!(
+                "cannot make the folder {} of the database",
+                folder.display()
+            )
+        })?;
+    }
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let hub = Arc::new(Hub::default());
+    let presence = Arc::new(Presence::default());
+    let (wake, signs) = (Arc::clone(&hub), Arc::clone(&presence));
+    let on_commit = Box::new(move |hints: Vec<civ_store::Hint>| {
+        for hint in hints {
+            if let civ_store::Hint::Silenced(id) = &hint {
+                signs.silenced(id);
+            }
+            wake.hint(&hint);
+        }
+    });
+    let rules = rules(settings);
+    let (at, time) = (path.clone(), Arc::clone(&clock));
+    let store = tokio::task::spawn_blocking(move || Store::open(&at, time, rules, on_commit))
+        .await
+        .context("the database could not be opened")?
+        .map_err(newer_is_refused)?;
+    resume(&store, settings, &presence).await?;
+    tracing::info!(database = %path.display(), "the database is open");
+    let now = clock.now().as_micros();
+    Ok(App::new(Inner {
+        store,
+        clock,
+        hub,
+        presence,
+        timers: settings.timers,
+        families: cloud.families().to_vec(),
+        last_round: AtomicI64::new(now),
+    }))
+}
+
+/// A newer database is a matter of configuration: which program is started on it.
+fn newer_is_refused(error: OpenError) -> anyhow::Error {
+    match error {
+        newer @ OpenError::Newer { .. } => Refused::new(newer).into(),
+        other => other.into(),
+    }
+}
+
+/// Moves deadlines by the time that the process was down, fills tables that are empty, adds what
+/// YAML lists, and takes over the signs of life.
+async fn resume(store: &Store, settings: &Settings, presence: &Presence) -> anyhow::Result<()> {
+    let seed = seed_of(settings);
+    let addresses = settings.seed.ip_addresses.clone();
+    let timers = settings.timers;
+    let down = store
+        .write(move |tx| -> Result<_, NotResumed> {
+            let down = runtime::resume(tx)?;
+            seed::apply(tx, &seed)?;
+            check_settle(civ_store::settings::settle_seconds(tx)?, &timers)?;
+            queue::add_missing(tx, &addresses)?;
+            Ok(down)
+        })
+        .await
+        .map_err(|error| match error {
+            NotResumed::Store(error) => anyhow::Error::from(error),
+            settle @ NotResumed::Settle(_) => Refused::new(settle).into(),
+        })?;
+    if down > Duration::ZERO {
+        tracing::info!(seconds = down.as_secs_f64(), "going on after a pause");
+    }
+    let (agents, probers) = store
+        .read(|conn| -> Result<_, StoreError> { Ok((validators::list(conn)?, sites::list(conn)?)) })
+        .await?;
+    presence.restore(
+        agents
+            .into_iter()
+            .filter_map(|one| Some((one.id, one.last_seen_at?)))
+            .collect(),
+        probers
+            .into_iter()
+            .filter_map(|one| Some((one.id, one.last_seen_at?)))
+            .collect(),
+    );
+    Ok(())
+}
+
+#[derive(Debug, thiserror::Error)]
+enum NotResumed {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(
+        "the stored fip_settle_seconds ({0}) and orchestrator.self_check_timeout_seconds together \
+         must stay below orchestrator.lease_ttl_seconds: raise the lease in the YAML file"
+    )]
+    Settle(u32),
+}
+
+fn check_settle(settle: u32, timers: &Timers) -> Result<(), NotResumed> {
+    let needed = u64::from(settle) + u64::from(timers.self_check_timeout_seconds);
+    if u64::from(timers.lease_ttl_seconds) <= needed {
+        return Err(NotResumed::Settle(settle));
+    }
+    Ok(())
+}
+
+/// The cloud, from the settings and the environment; nothing is sent yet.
+fn connect(settings: &CloudSettings, context: &Context) -> anyhow::Result<Arc<dyn Cloud>> {
+    let config = cloud_config(settings, context)?;
+    let cloud = OpenStack::connect(config).map_err(Refused::new)?;
+    Ok(Arc::new(cloud))
+}
+
+fn cloud_config(settings: &CloudSettings, context: &Context) -> anyhow::Result<OpenStackConfig> {
+    let environment = context.environment.as_ref();
+    let read = |source: &civ_boot::secrets::SecretSource| -> anyhow::Result<Option<SecretString>> {
+        Ok(source.read(environment).map_err(Refused::new)?)
+    };
+    let plain = |source| -> anyhow::Result<Option<String>> {
+        Ok(read(source)?.map(|value| value.expose_secret().to_owned()))
+    };
+    let missing = |source: &civ_boot::secrets::SecretSource| {
+        Refused::new(format!(
+            "{} is empty: it is needed to log in to OpenStack",
+            source.place()
+        ))
+    };
+    let need =
+        |source| -> anyhow::Result<String> { Ok(plain(source)?.ok_or_else(|| missing(source))?) };
+    let id = plain(&settings.application_credential_id)?;
+    let auth = if let Some(id) = id {
+        let secret = &settings.application_credential_secret;
+        CloudAuth::AppCredential {
+            id,
+            secret: read(secret)?.ok_or_else(|| missing(secret))?,
+        }
+    } else {
+        let domain = |source| -> anyhow::Result<Domain> {
+            let default = || Domain::Id("default".to_owned());
+            Ok(plain(source)?.map_or_else(default, Domain::Name))
+        };
+        let user = User::Name {
+            name: need(&settings.username)?,
+            domain: domain(&settings.user_domain_name)?,
+        };
+        let scope = Scope::ProjectName {
+            name: need(&settings.project_name)?,
+            domain: domain(&settings.project_domain_name)?,
+        };
+        let password = &settings.password;
+        let password = read(password)?.ok_or_else(|| missing(password))?;
+        CloudAuth::Password {
+            user,
+            password,
+            scope,
+        }
+    };
+    Ok(OpenStackConfig {
+        auth,
+        auth_url: need(&settings.auth_url)?,
+        region: plain(&settings.region)?,
+        interface: settings.interface.as_str().to_owned(),
+        ca_file: settings.ca_file.clone(),
+        floating_network: settings.floating_network.clone(),
+        endpoint_override: None,
+        request_timeout: settings.request_timeout,
+        list_page_size: settings.list_page_size,
+    })
+}

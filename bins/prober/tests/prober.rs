@@ -1,0 +1,286 @@
+//! The prober as a whole against a small control-api and real sockets on loopback.
+#![cfg(test)]
+
+#[expect(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "../../../crates/link/tests/stand_in/mod.rs"]
+mod stand_in;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use civ_boot::Context;
+use civ_boot::config::ControlApi;
+use civ_boot::secrets::SecretSource;
+use civ_boot::tasks::Tasks;
+use civ_prober::config::{Checks, Settings};
+use civ_types::SiteId;
+use serde_json::{Value, json};
+use stand_in::{PATIENCE, StandIn};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+struct Stage {
+    server: StandIn,
+    context: Context,
+    tasks: JoinSet<()>,
+    /// Accepts on 127.0.0.5, an address that nothing else listens on.
+    open_port: TcpListener,
+}
+
+impl Stage {
+    async fn open(bind_address: Option<IpAddr>) -> Self {
+        let server = StandIn::start().await;
+        let shutdown = CancellationToken::new();
+        let token = ("TOKEN".to_owned(), "a-token-of-tests".to_owned());
+        let context = Context {
+            shutdown: shutdown.clone(),
+            tasks: Tasks::new(shutdown),
+            environment: Arc::new(BTreeMap::from([token])),
+        };
+        let settings = Settings {
+            control_api: ControlApi {
+                url: server.url().parse().unwrap(),
+                token: SecretSource {
+                    env: Some("TOKEN".to_owned()),
+                    ..SecretSource::default()
+                },
+                ca_file: None,
+            },
+            site_id: SiteId::parse("s-1").unwrap(),
+            bind_address,
+            checks: Checks {
+                max_concurrent: 64,
+                timeout: Duration::from_secs(30),
+            },
+        };
+        let mut tasks = JoinSet::new();
+        let running = civ_prober::run(settings, context.clone());
+        tasks.spawn(async move { running.await.unwrap() });
+        let open_port = TcpListener::bind("127.0.0.5:0").await.unwrap();
+        Self {
+            server,
+            context,
+            tasks,
+            open_port,
+        }
+    }
+
+    fn port(&self) -> u16 {
+        self.open_port.local_addr().unwrap().port()
+    }
+
+    fn assign(&self, list: &[(i64, i64, &[u16])]) {
+        let list = list.iter().map(|(ip_id, fence, ports)| {
+            json!({"ip_id": ip_id, "ip_address": "127.0.0.5", "ports": ports, "icmp": false,
+                   "attempt_number": 1, "fence": fence})
+        });
+        self.server.assign("probers/s-1", list.collect());
+    }
+
+    async fn complete_of(&self, fence: i64) {
+        self.server
+            .until("complete", |server| completes(server, fence) > 0)
+            .await;
+    }
+
+    fn rows_of(&self, fence: i64) -> Vec<Value> {
+        self.server
+            .rows()
+            .into_iter()
+            .filter(|row| row["fence"] == fence)
+            .collect()
+    }
+
+    fn passed(&self, fence: i64) -> BTreeMap<String, bool> {
+        let text = |row: &Value| row["check_type"].as_str().unwrap().to_owned();
+        let rows = self.rows_of(fence);
+        rows.iter()
+            .map(|row| (text(row), row["success"].as_bool().unwrap()))
+            .collect()
+    }
+}
+
+fn completes(server: &StandIn, fence: i64) -> usize {
+    let rows = server.rows();
+    rows.iter()
+        .filter(|row| row["fence"] == fence && row["complete"] == true)
+        .count()
+}
+
+/// A port whose queue of connections is full: connecting to it takes until the budget is over.
+async fn black_hole() -> (u16, TcpListener, Vec<TcpStream>) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.5:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let addr = listener.local_addr().unwrap();
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        held.push(TcpStream::connect(addr).await.unwrap());
+    }
+    (addr.port(), listener, held)
+}
+
+#[tokio::test]
+async fn every_port_is_probed_once_and_the_last_result_says_complete() {
+    let stage = Stage::open(None).await;
+    let open = stage.port();
+    stage.assign(&[(42, 7, &[open, 1, 22, 443])]);
+    stage.complete_of(7).await;
+    let passed = stage.passed(7);
+    let names: Vec<&str> = passed.keys().map(String::as_str).collect();
+    let opened = format!("tcp-{open}");
+    let mut expected = [
+        "ssh",
+        "tcp-1",
+        opened.as_str(),
+        "tcp-22",
+        "tcp-443",
+        "tls-443",
+    ];
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+    assert!(passed[&opened] && !passed["tcp-1"]);
+    assert_eq!(stage.rows_of(7).last().unwrap()["complete"], true);
+    stage.assign(&[(42, 7, &[open, 1, 22, 443]), (43, 8, &[open])]);
+    stage.complete_of(8).await;
+    assert_eq!(
+        (stage.rows_of(7).len(), completes(&stage.server, 7)),
+        (6, 1)
+    );
+    assert_eq!(
+        stage.server.calls("results")[0].token.as_deref(),
+        Some("Bearer a-token-of-tests")
+    );
+}
+
+#[tokio::test]
+async fn an_address_that_vanishes_is_dropped_at_once() {
+    let stage = Stage::open(None).await;
+    let (open, (hole, _listener, _held)) = (stage.port(), black_hole().await);
+    stage.assign(&[(42, 7, &[open, 1, hole])]);
+    stage
+        .server
+        .until("one result", |server| server.rows().len() == 1)
+        .await;
+    stage.assign(&[(43, 8, &[open])]);
+    stage.complete_of(8).await;
+    stage
+        .server
+        .until("idle", |server| {
+            server
+                .calls("heartbeat")
+                .last()
+                .is_some_and(|call| call.body["local_state"] == "idle")
+        })
+        .await;
+    assert_eq!(
+        (stage.rows_of(7).len(), completes(&stage.server, 7)),
+        (1, 0)
+    );
+}
+
+#[tokio::test]
+async fn other_ports_make_another_pass() {
+    let stage = Stage::open(None).await;
+    let open = stage.port();
+    stage.assign(&[(42, 7, &[open])]);
+    stage.complete_of(7).await;
+    stage.assign(&[(42, 7, &[open, 1])]);
+    stage
+        .server
+        .until("twice", |server| completes(server, 7) == 2)
+        .await;
+    assert_eq!(stage.passed(7).len(), 2);
+}
+
+#[tokio::test]
+async fn control_api_may_be_away_in_the_middle() {
+    let stage = Stage::open(None).await;
+    let open = stage.port();
+    let lists: Vec<(i64, i64, Vec<u16>)> = (0..20)
+        .map(|n| (n, 100 + n, (open..=open).chain(1..6).collect()))
+        .collect();
+    let lists: Vec<(i64, i64, &[u16])> = lists
+        .iter()
+        .map(|(ip, fence, ports)| (*ip, *fence, ports.as_slice()))
+        .collect();
+    stage.assign(&lists);
+    stage
+        .server
+        .until("the beginning", |server| !server.rows().is_empty())
+        .await;
+    stage.server.kill().await;
+    stage.server.start_again().await;
+    for fence in 100..120 {
+        stage.complete_of(fence).await;
+        assert_eq!(stage.passed(fence).len(), 6, "of {fence}");
+        assert_eq!(stage.rows_of(fence).last().unwrap()["complete"], true);
+    }
+}
+
+#[tokio::test]
+async fn a_stale_claim_is_left_and_the_next_is_probed() {
+    let stage = Stage::open(None).await;
+    let open = stage.port();
+    stage
+        .server
+        .answer_once("results", 200, None, json!({"ok": true, "stale": 1}));
+    stage.assign(&[(42, 7, &[open])]);
+    stage
+        .server
+        .until("the stale batch", |server| server.rows().len() == 1)
+        .await;
+    stage.assign(&[(42, 8, &[open])]);
+    stage.complete_of(8).await;
+    assert_eq!(stage.rows_of(7).len(), 1);
+}
+
+#[tokio::test]
+async fn what_could_not_be_checked_is_no_result() {
+    let stage = Stage::open(Some("203.0.113.77".parse().unwrap())).await;
+    stage.assign(&[(42, 7, &[1, 22])]);
+    stage
+        .server
+        .until("three events", |server| server.calls("events").len() == 3)
+        .await;
+    let event = stage.server.calls("events").remove(0).body;
+    assert_eq!(
+        (&event["event_type"], &event["fence"]),
+        (&json!("check_inconclusive"), &json!(7))
+    );
+    let payload: Value = serde_json::from_str(event["payload"].as_str().unwrap()).unwrap();
+    assert!(
+        payload["code"]
+            .as_str()
+            .unwrap()
+            .starts_with("source_unavailable"),
+        "{payload}"
+    );
+    assert!(stage.server.rows().is_empty(), "nothing carries `complete`");
+}
+
+#[tokio::test]
+async fn a_stop_ends_everything_in_time() {
+    let mut stage = Stage::open(None).await;
+    let (open, (hole, _listener, _held)) = (stage.port(), black_hole().await);
+    stage.assign(&[(42, 7, &[open, 1, hole])]);
+    stage
+        .server
+        .until("one result", |server| server.rows().len() == 1)
+        .await;
+    stage.server.kill().await;
+    stage.context.shutdown.cancel();
+    tokio::time::timeout(PATIENCE, stage.tasks.join_next())
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
+    let ended = stage.context.tasks.ended();
+    tokio::time::timeout(Duration::from_secs(5), ended)
+        .await
+        .expect("ends within 5 s");
+    assert_eq!(stage.context.tasks.fault(), None);
+}

@@ -1,0 +1,414 @@
+//! The agent as a whole against a small control-api and real sockets on loopback.
+#![cfg(test)]
+
+#[expect(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "../../../crates/link/tests/stand_in/mod.rs"]
+mod stand_in;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::ConnectInfo;
+use axum::routing::get;
+use civ_boot::Context;
+use civ_boot::config::ControlApi;
+use civ_boot::secrets::SecretSource;
+use civ_boot::tasks::Tasks;
+use civ_types::ValidatorId;
+use civ_validator_agent::config::{Checks, SelfCheck, Settings, Validator};
+use serde_json::{Value, json};
+use stand_in::{PATIENCE, StandIn};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// A running agent with its surroundings.
+struct Stage {
+    server: StandIn,
+    /// Serves `/ip` (the caller's address), `/gate` (once it is open) and `/never` (no answer).
+    internet: SocketAddr,
+    gate: watch::Sender<bool>,
+    context: Context,
+    tasks: JoinSet<()>,
+}
+
+async fn internet(tasks: &mut JoinSet<()>, gate: watch::Receiver<bool>) -> SocketAddr {
+    let ip = |ConnectInfo(peer): ConnectInfo<SocketAddr>| async move { peer.ip().to_string() };
+    let opened = async move || drop(gate.clone().wait_for(|open| *open).await);
+    let never = || async { std::future::pending::<()>().await };
+    let app = Router::new()
+        .route("/ip", get(ip))
+        .route("/gate", get(opened))
+        .route("/never", get(never));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let service = app.into_make_service_with_connect_info::<SocketAddr>();
+    tasks.spawn(async move { axum::serve(listener, service).await.unwrap() });
+    addr
+}
+
+impl Stage {
+    async fn open(validators: &[(&str, &str)]) -> Self {
+        let server = StandIn::start().await;
+        let mut tasks = JoinSet::new();
+        let gate = watch::Sender::new(false);
+        let internet = internet(&mut tasks, gate.subscribe()).await;
+        let shutdown = CancellationToken::new();
+        let token = ("TOKEN".to_owned(), "a-token-of-tests".to_owned());
+        let context = Context {
+            shutdown: shutdown.clone(),
+            tasks: Tasks::new(shutdown),
+            environment: Arc::new(BTreeMap::from([token])),
+        };
+        let settings = settings(&server, internet, validators);
+        let running = civ_validator_agent::run(settings, context.clone());
+        tasks.spawn(async move { running.await.unwrap() });
+        Self {
+            server,
+            internet,
+            gate,
+            context,
+            tasks,
+        }
+    }
+
+    fn assign(&self, validator: &str, ip: &str, fence: i64, phase: &str, checks: &[(&str, &str)]) {
+        let checks = checks
+            .iter()
+            .map(|(t, target)| json!({"type": t, "targets": [target]}));
+        let assignment = json!({
+            "ip_id": 42, "ip_address": ip, "phase": phase, "attempt_number": 1, "fence": fence,
+            "check_config": checks.collect::<Vec<Value>>(),
+        });
+        self.server
+            .assign(&format!("agents/{validator}"), vec![assignment]);
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}/{path}", self.internet)
+    }
+
+    async fn self_check_of(&self, fence: i64) -> Value {
+        let of = |server: &StandIn| {
+            let calls = server.calls("self-check").into_iter();
+            calls
+                .map(|call| call.body)
+                .find(|body| body["fence"] == fence)
+        };
+        self.server
+            .until("self-check", |server| of(server).is_some())
+            .await;
+        of(&self.server).unwrap()
+    }
+
+    async fn complete_of(&self, fence: i64) {
+        let is_said = |server: &StandIn| {
+            server
+                .calls("complete")
+                .iter()
+                .any(|call| call.body["fence"] == fence)
+        };
+        self.server.until("complete", is_said).await;
+    }
+
+    fn rows_of(&self, fence: i64) -> Vec<Value> {
+        self.server
+            .rows()
+            .into_iter()
+            .filter(|row| row["fence"] == fence)
+            .collect()
+    }
+
+    fn inconclusive(&self) -> Vec<Value> {
+        let events = self
+            .server
+            .calls("events")
+            .into_iter()
+            .map(|call| call.body);
+        let ours = events.filter(|body| body["event_type"] == "check_inconclusive");
+        ours.map(|body| serde_json::from_str(body["payload"].as_str().unwrap()).unwrap())
+            .collect()
+    }
+}
+
+fn settings(server: &StandIn, internet: SocketAddr, validators: &[(&str, &str)]) -> Settings {
+    let validators = validators.iter().map(|(id, bind)| Validator {
+        validator_id: ValidatorId::parse(id).unwrap(),
+        bind_address: Some(bind.parse().unwrap()),
+        token: None,
+    });
+    Settings {
+        control_api: ControlApi {
+            url: server.url().parse().unwrap(),
+            token: SecretSource {
+                env: Some("TOKEN".to_owned()),
+                ..SecretSource::default()
+            },
+            ca_file: None,
+        },
+        validators: validators.collect(),
+        self_check: SelfCheck {
+            ip_echo_urls: vec![format!("http://{internet}/ip").parse().unwrap()],
+            timeout: Duration::from_secs(1),
+        },
+        checks: Checks {
+            max_concurrent: 64,
+            timeout: Duration::from_secs(30),
+        },
+    }
+}
+
+const AWAITING: &str = "awaiting_self_check";
+
+#[tokio::test]
+async fn an_address_goes_through_self_check_checks_and_complete() {
+    let stage = Stage::open(&[("v-1", "127.0.0.2")]).await;
+    let (page, port) = (stage.url("ip"), stage.internet.to_string());
+    let checks = [
+        ("http", page.as_str()),
+        ("tcp", port.as_str()),
+        ("tcp", "127.0.0.1:1"),
+    ];
+    stage.assign("v-1", "127.0.0.2", 7, AWAITING, &checks);
+    let found = stage.self_check_of(7).await;
+    assert_eq!(
+        (&found["success"], &found["detected_egress_ip"]),
+        (&json!(true), &json!("127.0.0.2"))
+    );
+    stage.assign("v-1", "127.0.0.2", 7, "checking", &checks);
+    stage.complete_of(7).await;
+    let passed = |row: &Value| (row["target"].clone(), row["success"].as_bool().unwrap());
+    let rows: Vec<_> = stage.rows_of(7).iter().map(passed).collect();
+    assert_eq!(rows.len(), 3);
+    assert!(rows.contains(&(json!(page), true)) && rows.contains(&(json!(port), true)));
+    assert!(rows.contains(&(json!("127.0.0.1:1"), false)));
+    let events = stage.server.calls("events");
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0].body["event_type"], "config_received");
+    assert_eq!(events[0].body["payload"], r#"{"checks":3}"#);
+    let told = stage
+        .server
+        .methods_but(&["register", "heartbeat", "assignment"]);
+    assert_eq!(told[..2], ["events", "self-check"]);
+    assert_eq!(told.last().unwrap(), "complete");
+    assert_eq!(
+        stage.server.calls("results")[0].token.as_deref(),
+        Some("Bearer a-token-of-tests")
+    );
+}
+
+#[tokio::test]
+async fn two_slots_have_two_source_addresses() {
+    let stage = Stage::open(&[("v-2", "127.0.0.2"), ("v-3", "127.0.0.3")]).await;
+    stage.assign("v-2", "127.0.0.2", 7, AWAITING, &[]);
+    stage.assign("v-3", "127.0.0.3", 8, AWAITING, &[]);
+    assert_eq!(
+        stage.self_check_of(7).await["detected_egress_ip"],
+        "127.0.0.2"
+    );
+    assert_eq!(
+        stage.self_check_of(8).await["detected_egress_ip"],
+        "127.0.0.3"
+    );
+}
+
+#[tokio::test]
+async fn another_address_fails_the_self_check_and_is_named() {
+    let stage = Stage::open(&[("v-1", "127.0.0.2")]).await;
+    stage.assign("v-1", "203.0.113.10", 7, AWAITING, &[]);
+    let found = stage.self_check_of(7).await;
+    assert_eq!(
+        (&found["success"], &found["detected_egress_ip"]),
+        (&json!(false), &json!("127.0.0.2"))
+    );
+    assert!(
+        found["detail"]
+            .as_str()
+            .unwrap()
+            .starts_with("mismatch 127.0.0.2")
+    );
+    stage.assign("v-1", "127.0.0.2", 8, AWAITING, &[]);
+    assert_eq!(stage.self_check_of(8).await["success"], true);
+    assert_eq!(
+        stage.server.calls("self-check").len(),
+        2,
+        "each claim is judged once"
+    );
+}
+
+#[tokio::test]
+async fn a_cancel_drops_the_checks_under_way() {
+    let stage = Stage::open(&[("v-1", "127.0.0.2")]).await;
+    let (page, never) = (stage.url("ip"), stage.url("never"));
+    stage.assign(
+        "v-1",
+        "127.0.0.2",
+        7,
+        "checking",
+        &[("http", &page), ("http", &never)],
+    );
+    stage
+        .server
+        .until("one result", |server| server.rows().len() == 1)
+        .await;
+    stage.server.assign("agents/v-1", vec![]);
+    stage.assign("v-1", "127.0.0.2", 8, "checking", &[("http", &page)]);
+    stage.complete_of(8).await;
+    assert_eq!((stage.rows_of(7).len(), stage.rows_of(8).len()), (1, 1));
+    assert_eq!(
+        stage.server.calls("complete").len(),
+        1,
+        "nothing is said of what was cancelled"
+    );
+}
+
+#[tokio::test]
+async fn control_api_may_be_away_in_the_middle() {
+    let stage = Stage::open(&[("v-1", "127.0.0.2")]).await;
+    let mut targets: Vec<String> = (0..50).map(|n| stage.url(&format!("gate?{n}"))).collect();
+    targets.push(stage.url("ip"));
+    let checks: Vec<(&str, &str)> = targets.iter().map(|t| ("http", t.as_str())).collect();
+    stage.assign("v-1", "127.0.0.2", 7, "checking", &checks);
+    stage
+        .server
+        .until("one result", |server| server.rows().len() == 1)
+        .await;
+    stage.server.kill().await;
+    stage.gate.send_replace(true);
+    stage.server.start_again().await;
+    stage.complete_of(7).await;
+    let mut arrived: Vec<Value> = stage
+        .rows_of(7)
+        .iter()
+        .map(|row| row["target"].clone())
+        .collect();
+    arrived.sort_by_key(ToString::to_string);
+    arrived.dedup();
+    assert_eq!(arrived.len(), 51);
+    assert_eq!(
+        stage
+            .server
+            .methods_but(&["register", "heartbeat", "assignment"])
+            .last()
+            .unwrap(),
+        "complete"
+    );
+    stage.assign("v-1", "127.0.0.2", 8, AWAITING, &[]);
+    stage.self_check_of(8).await;
+}
+
+#[tokio::test]
+async fn a_refused_fence_ends_the_work_and_the_next_claim_begins() {
+    let stage = Stage::open(&[("v-1", "127.0.0.2")]).await;
+    stage.server.refuse("self-check", 409, None);
+    stage.assign("v-1", "127.0.0.2", 7, AWAITING, &[]);
+    stage
+        .server
+        .until("the refusal", |server| server.refusals_left() == 0)
+        .await;
+    stage.assign("v-1", "127.0.0.2", 8, AWAITING, &[]);
+    stage.self_check_of(8).await;
+    assert_eq!(stage.server.calls("self-check").len(), 1);
+}
+
+#[tokio::test]
+async fn what_cannot_be_checked_is_no_result() {
+    let stage = Stage::open(&[("v-1", "127.0.0.2")]).await;
+    let page = stage.url("ip");
+    let checks = [
+        ("telepathy", "a"),
+        ("tcp", "no port"),
+        ("http", page.as_str()),
+    ];
+    stage.assign("v-1", "127.0.0.2", 7, "checking", &checks);
+    stage.complete_of(7).await;
+    assert_eq!(stage.rows_of(7).len(), 1);
+    let mut said: Vec<String> = stage
+        .inconclusive()
+        .iter()
+        .map(|said| said["check_type"].to_string())
+        .collect();
+    said.sort();
+    assert_eq!(said, ["\"tcp\"", "\"telepathy\""]);
+    assert!(
+        stage.inconclusive()[0]["code"]
+            .as_str()
+            .unwrap()
+            .starts_with("internal: ")
+    );
+}
+
+#[tokio::test]
+async fn a_source_that_is_not_ours_is_inconclusive() {
+    let stage = Stage::open(&[("v-1", "203.0.113.77")]).await;
+    let page = stage.url("ip");
+    stage.assign("v-1", "203.0.113.10", 7, "checking", &[("http", &page)]);
+    stage.complete_of(7).await;
+    assert!(stage.rows_of(7).is_empty());
+    assert!(
+        stage.inconclusive()[0]["code"]
+            .as_str()
+            .unwrap()
+            .starts_with("source_unavailable")
+    );
+}
+
+#[tokio::test]
+async fn checks_that_are_added_under_way_are_run() {
+    let stage = Stage::open(&[("v-1", "127.0.0.2")]).await;
+    let (page, port, never) = (
+        stage.url("ip"),
+        stage.internet.to_string(),
+        stage.url("never"),
+    );
+    let first = [("http", page.as_str()), ("http", never.as_str())];
+    stage.assign("v-1", "127.0.0.2", 7, "checking", &first);
+    stage
+        .server
+        .until("one result", |server| server.rows().len() == 1)
+        .await;
+    let more = [
+        ("http", page.as_str()),
+        ("http", never.as_str()),
+        ("tcp", port.as_str()),
+    ];
+    stage.assign("v-1", "127.0.0.2", 7, "checking", &more);
+    stage
+        .server
+        .until("the added one", |server| server.rows().len() == 2)
+        .await;
+    assert_eq!(stage.rows_of(7)[1]["check_type"], "tcp");
+}
+
+#[tokio::test]
+async fn a_stop_ends_everything_in_time() {
+    let mut stage = Stage::open(&[("v-1", "127.0.0.2")]).await;
+    let (page, never) = (stage.url("ip"), stage.url("never"));
+    stage.assign(
+        "v-1",
+        "127.0.0.2",
+        7,
+        "checking",
+        &[("http", &page), ("http", &never)],
+    );
+    stage
+        .server
+        .until("one result", |server| server.rows().len() == 1)
+        .await;
+    stage.server.kill().await;
+    stage.context.shutdown.cancel();
+    let ended = stage.context.tasks.ended();
+    tokio::time::timeout(Duration::from_secs(5), ended)
+        .await
+        .expect("ends within 5 s");
+    assert_eq!(stage.context.tasks.fault(), None);
+    // The other task of the set is the internet, which never ends.
+    tokio::time::timeout(PATIENCE, stage.tasks.join_next())
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
+}

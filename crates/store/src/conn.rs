@@ -1,0 +1,119 @@
+//! Connections: pragmas with their reasons, and reading and writing as different types.
+
+use std::ops::Deref;
+use std::path::Path;
+
+use civ_types::Utc;
+use r2d2_sqlite::SqliteConnectionManager;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::Rules;
+use crate::error::OpenError;
+use crate::hint::Hint;
+
+/// Prepared statements kept for each connection: a little more than there are in this crate.
+const STATEMENTS: usize = 96;
+
+/// A connection that may read.
+#[derive(Debug)]
+pub struct ReadConn<'c>(&'c Connection);
+
+impl<'c> ReadConn<'c> {
+    pub(crate) const fn new(connection: &'c Connection) -> Self {
+        Self(connection)
+    }
+
+    pub(crate) const fn sql(&self) -> &'c Connection {
+        self.0
+    }
+}
+
+/// A transaction that may write. It reads like a [`ReadConn`] and sees its own writes.
+#[derive(Debug)]
+pub struct WriteTx<'c> {
+    read: ReadConn<'c>,
+    now: Utc,
+    rules: Rules,
+    hints: Vec<Hint>,
+}
+
+impl<'c> WriteTx<'c> {
+    pub(crate) const fn new(connection: &'c Connection, now: Utc, rules: Rules) -> Self {
+        Self {
+            read: ReadConn::new(connection),
+            now,
+            rules,
+            hints: Vec::new(),
+        }
+    }
+
+    /// The moment of this transaction.
+    #[must_use]
+    pub const fn now(&self) -> Utc {
+        self.now
+    }
+
+    /// The rules of this process.
+    #[must_use]
+    pub const fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    /// Tells those who wait, after the commit.
+    pub fn hint(&mut self, hint: Hint) {
+        if !self.hints.contains(&hint) {
+            self.hints.push(hint);
+        }
+    }
+
+    pub(crate) fn into_hints(self) -> Vec<Hint> {
+        self.hints
+    }
+}
+
+impl<'c> Deref for WriteTx<'c> {
+    type Target = ReadConn<'c>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.read
+    }
+}
+
+/// What every connection needs.
+fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    // A reader waits out a checkpoint; the one writer never meets another.
+    connection.pragma_update(None, "busy_timeout", 5_000)?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(())
+}
+
+/// The one connection that writes.
+pub(crate) fn open_writer(path: &Path) -> Result<Connection, OpenError> {
+    let failed = |source: rusqlite::Error| OpenError::Open {
+        path: path.to_owned(),
+        source: source.into(),
+    };
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that opens and sets the pragmas"
+    )]
+    let connection = Connection::open(path).map_err(failed)?;
+    let set = || {
+        prepare(&connection)?;
+        // Readers do not wait for the writer.
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        // An answered write survives the loss of power (rule 6).
+        connection.pragma_update(None, "synchronous", "full")
+    };
+    set().map_err(failed)?;
+    Ok(connection)
+}
+
+/// Opens readers.
+pub(crate) fn reader_manager(path: &Path) -> SqliteConnectionManager {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    SqliteConnectionManager::file(path)
+        .with_flags(flags)
+        .with_init(|connection| prepare(connection))
+}

@@ -1,0 +1,163 @@
+//! The history: append-only, by address.
+
+use std::fmt;
+
+use civ_types::{Address, CycleId, IpId, SiteId, Utc, ValidatorId};
+use rusqlite::params;
+
+use crate::codec::{maybe, utc};
+use crate::conn::{ReadConn, WriteTx};
+use crate::error::StoreError;
+
+/// How much an operator should care.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// The ordinary course.
+    Info,
+    /// Worth a look.
+    Warning,
+    /// Somebody should act.
+    Error,
+}
+
+impl Severity {
+    /// The word of the contract.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An entry that is to be written.
+#[derive(Debug, Clone)]
+pub struct NewEvent<'a> {
+    /// Which address in the queue, if any.
+    pub ip: Option<IpId>,
+    /// Its address, which outlives the queue.
+    pub address: Option<Address>,
+    /// Which enqueueing.
+    pub cycle: Option<CycleId>,
+    /// Which validator, if any.
+    pub validator: Option<&'a ValidatorId>,
+    /// Which site, if any.
+    pub site: Option<&'a SiteId>,
+    /// What happened.
+    pub event_type: &'a str,
+    /// How much an operator should care.
+    pub severity: Severity,
+    /// Free text, by custom a JSON document.
+    pub payload: String,
+}
+
+impl<'a> NewEvent<'a> {
+    /// An event of no address, of severity info.
+    #[must_use]
+    pub const fn new(event_type: &'a str) -> Self {
+        Self {
+            ip: None,
+            address: None,
+            cycle: None,
+            validator: None,
+            site: None,
+            event_type,
+            severity: Severity::Info,
+            payload: String::new(),
+        }
+    }
+}
+
+/// A stored entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventRow {
+    /// Grows with every entry.
+    pub id: i64,
+    /// Which address in the queue, if any.
+    pub ip: Option<IpId>,
+    /// Its address.
+    pub address: Option<String>,
+    /// Which enqueueing.
+    pub cycle: Option<CycleId>,
+    /// Which validator, if any.
+    pub validator: Option<ValidatorId>,
+    /// Which site, if any.
+    pub site: Option<SiteId>,
+    /// What happened.
+    pub event_type: String,
+    /// `info`, `warning` or `error`.
+    pub severity: String,
+    /// Free text.
+    pub payload: String,
+    /// When.
+    pub occurred_at: Utc,
+}
+
+/// Appends an entry.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn append(tx: &WriteTx<'_>, event: &NewEvent<'_>) -> Result<(), StoreError> {
+    const SQL: &str = "INSERT INTO events (ip_id, address, cycle_id, validator_id, site_id, \
+         event_type, severity, payload, occurred_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    tx.sql().prepare_cached(SQL)?.execute(params![
+        event.ip.map(|ip| ip.0),
+        event.address.map(|address| address.to_string()),
+        event.cycle.map(|cycle| cycle.0),
+        event.validator.map(ValidatorId::as_str),
+        event.site.map(SiteId::as_str),
+        event.event_type,
+        event.severity.as_str(),
+        event.payload,
+        tx.now().as_micros(),
+    ])?;
+    Ok(())
+}
+
+fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<EventRow> {
+    Ok(EventRow {
+        id: row.get("id")?,
+        ip: row.get::<_, Option<i64>>("ip_id")?.map(IpId),
+        address: row.get("address")?,
+        cycle: row.get::<_, Option<i64>>("cycle_id")?.map(CycleId),
+        validator: maybe(row, "validator_id", ValidatorId::parse)?,
+        site: maybe(row, "site_id", SiteId::parse)?,
+        event_type: row.get("event_type")?,
+        severity: row.get("severity")?,
+        payload: row.get("payload")?,
+        occurred_at: utc(row, "occurred_at")?,
+    })
+}
+
+const COLUMNS: &str = "id, ip_id, address, cycle_id, validator_id, site_id, event_type, severity, \
+     payload, occurred_at";
+
+/// Everything that happened to an address, oldest first.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn of_address(conn: &ReadConn<'_>, address: Address) -> Result<Vec<EventRow>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM events WHERE address = ?1 ORDER BY id");
+    let mut statement = conn.sql().prepare_cached(&sql)?;
+    let rows = statement.query_map([address.to_string()], read)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The latest entries of all addresses, newest first.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn latest(conn: &ReadConn<'_>, limit: u32) -> Result<Vec<EventRow>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM events ORDER BY id DESC LIMIT ?1");
+    let mut statement = conn.sql().prepare_cached(&sql)?;
+    let rows = statement.query_map([limit], read)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}

@@ -1,0 +1,46 @@
+//! Migrations: forward only, one transaction each, counted in `user_version`.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::error::OpenError;
+
+/// All migrations in order; the n-th (from 1) makes version n.
+const MIGRATIONS: &[(&str, &str)] = &[(
+    "0001_create_tables.sql",
+    include_str!("../../../migrations/0001_create_tables.sql"),
+)];
+
+/// Brings the database to this program's version.
+///
+/// A version that cannot be read is an error, not version 0: creating tables over an unreadable
+/// database would make things worse.
+pub(crate) fn migrate(connection: &mut Connection) -> Result<(), OpenError> {
+    let failed = |name| {
+        move |source: rusqlite::Error| OpenError::Migration {
+            name,
+            source: source.into(),
+        }
+    };
+    let version = |connection: &Connection| {
+        connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
+    };
+    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    let found = version(connection).map_err(failed("user_version"))?;
+    if known < found {
+        return Err(OpenError::Newer { found, known });
+    }
+    for (number, (name, sql)) in (1_i64..).zip(MIGRATIONS) {
+        if number <= found {
+            continue;
+        }
+        let apply = |connection: &mut Connection| {
+            let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            tx.execute_batch(sql)?;
+            tx.pragma_update(None, "user_version", number)?;
+            tx.commit()
+        };
+        apply(connection).map_err(failed(name))?;
+        tracing::info!(migration = name, "the database was migrated");
+    }
+    Ok(())
+}

@@ -1,0 +1,299 @@
+//! The queue as a whole: enqueueing, cancelling, deleting, claiming, what is due.
+
+use std::collections::BTreeMap;
+
+use civ_orch::attempt::{Event, Head, Order, Retries, Row, Stamps, StateName};
+use civ_orch::plan::{Waiting, plan_claims};
+use civ_types::{Address, AttemptNo, ClaimNo, CycleId, IpId, PortId, Utc, ValidatorId};
+use rusqlite::{OptionalExtension as _, params};
+use serde_json::json;
+
+use crate::advance::{NotAdvanced, advance};
+use crate::codec::{maybe, word};
+use crate::conn::{ReadConn, WriteTx};
+use crate::error::StoreError;
+use crate::events::{self, NewEvent};
+use crate::hint::Hint;
+use crate::{record, registry, runtime};
+
+/// What became of each address of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Enqueued {
+    /// Were not in the queue.
+    pub added: Vec<Address>,
+    /// Were finished; a new attempt begins.
+    pub requeued: Vec<Address>,
+    /// Were waiting; stand now in the order of the list.
+    pub reordered: Vec<Address>,
+    /// Are being checked; untouched.
+    pub skipped: Vec<Address>,
+}
+
+/// A sequence number behind everybody.
+pub(crate) fn end(conn: &ReadConn<'_>) -> Result<i64, StoreError> {
+    const SQL: &str = "SELECT COALESCE(MAX(sequence), 0) + 1 FROM ips";
+    Ok(conn
+        .sql()
+        .prepare_cached(SQL)?
+        .query_row([], |row| row.get(0))?)
+}
+
+fn find(conn: &ReadConn<'_>, address: Address) -> Result<Option<(IpId, StateName)>, StoreError> {
+    const SQL: &str = "SELECT id, state FROM ips WHERE address = ?1";
+    let mut statement = conn.sql().prepare_cached(SQL)?;
+    let read =
+        |row: &rusqlite::Row<'_>| Ok((IpId(row.get("id")?), word(row, "state", StateName::parse)?));
+    Ok(statement
+        .query_row([address.to_string()], read)
+        .optional()?)
+}
+
+fn add(tx: &WriteTx<'_>, address: Address) -> Result<(), StoreError> {
+    let cycle = registry::begin_cycle(tx, address)?;
+    let head = Head {
+        ip: IpId(0),
+        address,
+        attempt: AttemptNo(1),
+        cycle,
+        claim: ClaimNo(0),
+        sequence: end(tx)?,
+        retries: Retries::default(),
+        avoid: None,
+        place: None,
+        stamps: Stamps::default(),
+        last_error: String::new(),
+    };
+    let row = Row {
+        head,
+        state: StateName::Queued,
+        due_at: None,
+        verdict: None,
+        cause: None,
+    };
+    let ip = record::insert(tx, &row)?;
+    let event = NewEvent {
+        ip: Some(ip),
+        address: Some(address),
+        cycle: Some(cycle),
+        payload: json!({"attempt_number": 1}).to_string(),
+        ..NewEvent::new("enqueued")
+    };
+    events::append(tx, &event)
+}
+
+fn order(tx: &mut WriteTx<'_>, ip: IpId, cycle: CycleId) -> Result<(), StoreError> {
+    match advance(tx, ip, &Event::Order(Order::Enqueue { cycle })) {
+        Ok(_) => Ok(()),
+        Err(NotAdvanced::Store(error)) => Err(error),
+        Err(refused) => Err(StoreError::corrupt(refused.to_string())),
+    }
+}
+
+/// Adds what is unknown, starts a new attempt of what is finished, reorders what is waiting, and
+/// leaves alone what is being checked; in list order.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn enqueue(tx: &mut WriteTx<'_>, list: &[Address]) -> Result<Enqueued, StoreError> {
+    let mut done = Enqueued::default();
+    for &address in list {
+        match find(tx, address)? {
+            None => {
+                add(tx, address)?;
+                done.added.push(address);
+            }
+            Some((ip, StateName::Done | StateName::Failed | StateName::Occupied)) => {
+                let cycle = registry::begin_cycle(tx, address)?;
+                order(tx, ip, cycle)?;
+                done.requeued.push(address);
+            }
+            Some((ip, StateName::Queued)) => {
+                // The cycle is not looked at while it waits: being reordered begins none.
+                order(tx, ip, CycleId(0))?;
+                done.reordered.push(address);
+            }
+            Some((
+                _,
+                StateName::AssigningFip
+                | StateName::AwaitingSelfCheck
+                | StateName::Checking
+                | StateName::Aggregating,
+            )) => done.skipped.push(address),
+        }
+    }
+    tx.hint(Hint::Schedule);
+    Ok(done)
+}
+
+/// Adds those that are not in the queue; the others stay as they are.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn add_missing(tx: &mut WriteTx<'_>, list: &[Address]) -> Result<usize, StoreError> {
+    let mut n_added = 0;
+    for &address in list {
+        if find(tx, address)?.is_none() {
+            add(tx, address)?;
+            n_added += 1;
+        }
+    }
+    tx.hint(Hint::Schedule);
+    Ok(n_added)
+}
+
+fn operate(tx: &mut WriteTx<'_>, address: Address, order: Order) -> Result<(), NotAdvanced> {
+    let (ip, _) = find(tx, address)?.ok_or(NotAdvanced::Unknown)?;
+    advance(tx, ip, &Event::Order(order)).map(|_| ())
+}
+
+/// Breaks off an attempt, from any state that is not terminal.
+///
+/// # Errors
+/// [`NotAdvanced`]: unknown, already ended, or the database failed.
+pub fn cancel(tx: &mut WriteTx<'_>, address: Address) -> Result<(), NotAdvanced> {
+    operate(tx, address, Order::Cancel)
+}
+
+/// Takes an address out of the queue, from any state. Its history stays.
+///
+/// # Errors
+/// [`NotAdvanced`]: unknown, or the database failed.
+pub fn delete(tx: &mut WriteTx<'_>, address: Address) -> Result<(), NotAdvanced> {
+    operate(tx, address, Order::Delete)
+}
+
+/// Validators that may claim, as the database sees it: registered, without a lease, on a port
+/// without one, not paused and not silent since they were `last_seen`.
+fn free(
+    tx: &WriteTx<'_>,
+    fresh: &BTreeMap<ValidatorId, Utc>,
+) -> Result<BTreeMap<ValidatorId, PortId>, StoreError> {
+    const SQL: &str = "SELECT validator_id, port_id, silenced_at FROM validators v \
+         WHERE registered AND (paused_until IS NULL OR paused_until <= ?1) \
+         AND NOT EXISTS (SELECT 1 FROM leases l \
+             WHERE l.validator_id = v.validator_id OR l.port_id = v.port_id)";
+    let mut statement = tx.sql().prepare_cached(SQL)?;
+    let rows = statement.query_map([tx.now().as_micros()], |row| {
+        let id = maybe(row, "validator_id", ValidatorId::parse)?;
+        let port = maybe(row, "port_id", PortId::parse)?;
+        Ok((
+            id.zip(port),
+            row.get::<_, Option<i64>>("silenced_at")?
+                .map(Utc::from_micros),
+        ))
+    })?;
+    let mut free = BTreeMap::new();
+    for row in rows {
+        let (Some((id, port)), silenced) = row? else {
+            continue;
+        };
+        let heard = fresh
+            .get(&id)
+            .is_some_and(|seen| silenced.is_none_or(|at| at < *seen));
+        if heard {
+            free.insert(id, port);
+        }
+    }
+    Ok(free)
+}
+
+/// The head of the queue, without those whose former lease is still open.
+fn waiting(tx: &WriteTx<'_>, limit: usize) -> Result<Vec<Waiting>, StoreError> {
+    const SQL: &str = "SELECT id, avoid_validator FROM ips i WHERE state = 'queued' \
+         AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.address = i.address) \
+         ORDER BY sequence LIMIT ?1";
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut statement = tx.sql().prepare_cached(SQL)?;
+    let rows = statement.query_map([limit], |row| {
+        let avoid = maybe(row, "avoid_validator", ValidatorId::parse)?;
+        Ok(Waiting {
+            ip: IpId(row.get("id")?),
+            avoid,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Gives queued addresses to free validators, at most `max` of them. `fresh`: the validators with
+/// a sign of life within the timeout, and when it was. Says how many claims were made.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn claim(
+    tx: &mut WriteTx<'_>,
+    fresh: &BTreeMap<ValidatorId, Utc>,
+    max: usize,
+) -> Result<usize, StoreError> {
+    let free = free(tx, fresh)?;
+    if free.is_empty() || max == 0 {
+        return Ok(0);
+    }
+    let waiting = waiting(tx, free.len().min(max))?;
+    let claims = plan_claims(&waiting, &free);
+    for (ip, place) in &claims {
+        let claim = runtime::mint_claim(tx)?;
+        let order = Order::Claim {
+            claim,
+            place: place.clone(),
+        };
+        match advance(tx, *ip, &Event::Order(order)) {
+            Ok(_) => {}
+            Err(NotAdvanced::Store(error)) => return Err(error),
+            Err(refused) => return Err(StoreError::corrupt(refused.to_string())),
+        }
+    }
+    Ok(claims.len())
+}
+
+/// Ticks every address whose deadline has come, at most `max` of them. Says how many.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn tick(tx: &mut WriteTx<'_>, max: u32) -> Result<usize, StoreError> {
+    const SQL: &str = "SELECT id FROM ips WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2";
+    let due: Vec<i64> = tx
+        .sql()
+        .prepare_cached(SQL)?
+        .query_map(params![tx.now().as_micros(), max], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for id in &due {
+        match advance(tx, IpId(*id), &Event::Order(Order::Tick)) {
+            Ok(_) => {}
+            Err(NotAdvanced::Store(error)) => return Err(error),
+            Err(refused) => return Err(StoreError::corrupt(refused.to_string())),
+        }
+    }
+    Ok(due.len())
+}
+
+/// Looks again at everything in `checking`, since what is expected of it has changed.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn recheck(tx: &mut WriteTx<'_>) -> Result<(), StoreError> {
+    let checking: Vec<i64> = tx
+        .sql()
+        .prepare_cached("SELECT id FROM ips WHERE state = 'checking'")?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for id in checking {
+        match advance(tx, IpId(id), &Event::Order(Order::Tick)) {
+            Err(NotAdvanced::Store(error)) => return Err(error),
+            Ok(_) | Err(NotAdvanced::Unknown | NotAdvanced::Refused(_)) => {}
+        }
+    }
+    Ok(())
+}
+
+/// The moment of the next deadline of an address, or of the end of a validator's pause.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn next_due(conn: &ReadConn<'_>, now: Utc) -> Result<Option<Utc>, StoreError> {
+    const SQL: &str = "SELECT MIN(at) FROM ( \
+         SELECT (SELECT MIN(due_at) FROM ips WHERE due_at IS NOT NULL) AS at \
+         UNION ALL SELECT MIN(paused_until) FROM validators WHERE paused_until > ?1)";
+    let mut statement = conn.sql().prepare_cached(SQL)?;
+    let at: Option<i64> = statement.query_row([now.as_micros()], |row| row.get(0))?;
+    Ok(at.map(Utc::from_micros))
+}

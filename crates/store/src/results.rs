@@ -1,0 +1,259 @@
+//! Results and completions of checks, and what is known of a claim because of them.
+
+use std::collections::BTreeSet;
+
+use civ_orch::expected::{Progress, Reported};
+use civ_types::{AttemptNo, CheckName, CheckSpec, CycleId, IpId, SiteId, Source, Utc};
+use rusqlite::{Row, params};
+
+use crate::codec::{maybe, text, utc};
+use crate::conn::{ReadConn, WriteTx};
+use crate::error::StoreError;
+use crate::record::IpRow;
+
+/// A result as it came in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewResult {
+    /// Which check.
+    pub spec: CheckSpec,
+    /// Passed or failed.
+    pub success: bool,
+    /// Milliseconds of the step that the check is about.
+    pub latency_ms: i64,
+    /// Milliseconds of the whole check, if told.
+    pub duration_ms: Option<i64>,
+    /// What was seen.
+    pub detail: String,
+    /// When, by the reporter's clock.
+    pub checked_at: Utc,
+}
+
+/// A stored result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResultRow {
+    /// Grows with every first report of a check.
+    pub id: i64,
+    /// The address.
+    pub ip: IpId,
+    /// Which enqueueing.
+    pub cycle: CycleId,
+    /// Which attempt.
+    pub attempt: AttemptNo,
+    /// What was reported.
+    pub result: NewResult,
+    /// When it came in, by our clock.
+    pub received_at: Utc,
+}
+
+fn site_text(spec: &CheckSpec) -> &str {
+    match &spec.site {
+        Some(site) => site.as_str(),
+        None => "",
+    }
+}
+
+fn read_spec(row: &Row<'_>) -> rusqlite::Result<CheckSpec> {
+    let source: String = row.get("source")?;
+    let site = Some(row.get::<_, String>("site_id")?).filter(|site| !site.is_empty());
+    Ok(CheckSpec {
+        source: if source == Source::Egress.as_str() {
+            Source::Egress
+        } else {
+            Source::Inbound
+        },
+        site: match site {
+            Some(_) => maybe(row, "site_id", SiteId::parse)?,
+            None => None,
+        },
+        name: text(row, "check_type", CheckName::parse)?,
+        target: row.get("target")?,
+    })
+}
+
+/// Forgets what belongs to the former claim of an address; its results stay, marked with it.
+pub(crate) fn forget_claim(tx: &WriteTx<'_>, ip: IpId) -> Result<(), StoreError> {
+    for sql in [
+        "DELETE FROM expected_checks WHERE ip_id = ?1",
+        "DELETE FROM inconclusive_checks WHERE ip_id = ?1",
+        "DELETE FROM site_progress WHERE ip_id = ?1",
+        "UPDATE ips SET egress_complete = 0 WHERE id = ?1",
+    ] {
+        tx.sql().prepare_cached(sql)?.execute([ip.0])?;
+    }
+    Ok(())
+}
+
+/// Makes checks count in the current claim.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn expect(tx: &WriteTx<'_>, ip: IpId, specs: &BTreeSet<CheckSpec>) -> Result<(), StoreError> {
+    const SQL: &str = "INSERT OR IGNORE INTO expected_checks \
+         (ip_id, source, site_id, check_type, target) VALUES (?1, ?2, ?3, ?4, ?5)";
+    let mut statement = tx.sql().prepare_cached(SQL)?;
+    for spec in specs {
+        statement.execute(params![
+            ip.0,
+            spec.source.as_str(),
+            site_text(spec),
+            spec.name.as_str(),
+            spec.target,
+        ])?;
+    }
+    Ok(())
+}
+
+/// The checks that count in the current claim.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn expected(conn: &ReadConn<'_>, ip: IpId) -> Result<BTreeSet<CheckSpec>, StoreError> {
+    const SQL: &str =
+        "SELECT source, site_id, check_type, target FROM expected_checks WHERE ip_id = ?1";
+    let mut statement = conn.sql().prepare_cached(SQL)?;
+    let rows = statement.query_map([ip.0], read_spec)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Stores a result of the current claim; a later report of the same check replaces it.
+pub(crate) fn upsert(tx: &WriteTx<'_>, ip: &IpRow, result: &NewResult) -> Result<(), StoreError> {
+    const SQL: &str = "INSERT INTO checks (ip_id, address, cycle_id, attempt_no, claim_no, source, \
+         site_id, check_type, target, success, latency_ms, duration_ms, detail, checked_at, \
+         received_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) \
+         ON CONFLICT (ip_id, attempt_no, source, site_id, check_type, target) DO UPDATE SET \
+         claim_no = excluded.claim_no, success = excluded.success, \
+         latency_ms = excluded.latency_ms, duration_ms = excluded.duration_ms, \
+         detail = excluded.detail, checked_at = excluded.checked_at, \
+         received_at = excluded.received_at";
+    let head = &ip.attempt.head;
+    tx.sql().prepare_cached(SQL)?.execute(params![
+        head.ip.0,
+        head.address.to_string(),
+        head.cycle.0,
+        head.attempt.0,
+        head.claim.0,
+        result.spec.source.as_str(),
+        site_text(&result.spec),
+        result.spec.name.as_str(),
+        result.spec.target,
+        result.success,
+        result.latency_ms,
+        result.duration_ms,
+        result.detail,
+        result.checked_at.as_micros(),
+        tx.now().as_micros(),
+    ])?;
+    Ok(())
+}
+
+/// Notes that a check could not be carried out in the current claim.
+pub(crate) fn inconclusive(
+    tx: &WriteTx<'_>,
+    ip: IpId,
+    spec: &CheckSpec,
+    code: &str,
+) -> Result<(), StoreError> {
+    const SQL: &str = "INSERT INTO inconclusive_checks \
+         (ip_id, source, site_id, check_type, target, code) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
+         ON CONFLICT DO UPDATE SET code = excluded.code";
+    tx.sql().prepare_cached(SQL)?.execute(params![
+        ip.0,
+        spec.source.as_str(),
+        site_text(spec),
+        spec.name.as_str(),
+        spec.target,
+        code,
+    ])?;
+    Ok(())
+}
+
+/// The agent is through with the current claim. Says whether that is news.
+pub(crate) fn egress_complete(tx: &WriteTx<'_>, ip: IpId) -> Result<bool, StoreError> {
+    const SQL: &str = "UPDATE ips SET egress_complete = 1 WHERE id = ?1 AND NOT egress_complete";
+    Ok(tx.sql().prepare_cached(SQL)?.execute([ip.0])? == 1)
+}
+
+/// A site is through with the current claim. Says whether that is news.
+pub(crate) fn site_complete(tx: &WriteTx<'_>, ip: IpId, site: &SiteId) -> Result<bool, StoreError> {
+    const SQL: &str = "INSERT OR IGNORE INTO site_progress (ip_id, site_id) VALUES (?1, ?2)";
+    Ok(tx
+        .sql()
+        .prepare_cached(SQL)?
+        .execute(params![ip.0, site.as_str()])?
+        == 1)
+}
+
+/// What is known of the current claim of an address.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn progress(conn: &ReadConn<'_>, ip: &IpRow) -> Result<Progress, StoreError> {
+    const SITES: &str = "SELECT site_id FROM site_progress WHERE ip_id = ?1";
+    const NOT_CHECKED: &str =
+        "SELECT source, site_id, check_type, target FROM inconclusive_checks WHERE ip_id = ?1";
+    const RESULTS: &str = "SELECT source, site_id, check_type, target, success FROM checks \
+         WHERE ip_id = ?1 AND attempt_no = ?2 AND claim_no = ?3";
+    let head = &ip.attempt.head;
+    let id = head.ip;
+    let mut progress = Progress {
+        counted: expected(conn, id)?,
+        egress_complete: ip.egress_complete,
+        ..Progress::default()
+    };
+    let mut statement = conn.sql().prepare_cached(SITES)?;
+    for site in statement.query_map([id.0], |row| text(row, 0, SiteId::parse))? {
+        progress.sites_complete.insert(site?);
+    }
+    let mut statement = conn.sql().prepare_cached(NOT_CHECKED)?;
+    for spec in statement.query_map([id.0], read_spec)? {
+        progress.reported.insert(spec?, Reported::Inconclusive);
+    }
+    // Behind the inconclusive ones: a result of the same check is the better news.
+    let mut statement = conn.sql().prepare_cached(RESULTS)?;
+    let rows = statement.query_map(params![id.0, head.attempt.0, head.claim.0], |row| {
+        let how = if row.get("success")? {
+            Reported::Passed
+        } else {
+            Reported::Failed
+        };
+        Ok((read_spec(row)?, how))
+    })?;
+    for row in rows {
+        let (spec, how) = row?;
+        progress.reported.insert(spec, how);
+    }
+    Ok(progress)
+}
+
+/// All results of one attempt, in the order of their first report.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn of_attempt(
+    conn: &ReadConn<'_>,
+    ip: IpId,
+    attempt: AttemptNo,
+) -> Result<Vec<ResultRow>, StoreError> {
+    const SQL: &str = "SELECT id, ip_id, cycle_id, attempt_no, source, site_id, check_type, \
+         target, success, latency_ms, duration_ms, detail, checked_at, received_at FROM checks \
+         WHERE ip_id = ?1 AND attempt_no = ?2 ORDER BY id";
+    let mut statement = conn.sql().prepare_cached(SQL)?;
+    let rows = statement.query_map(params![ip.0, attempt.0], |row| {
+        Ok(ResultRow {
+            id: row.get("id")?,
+            ip: IpId(row.get("ip_id")?),
+            cycle: CycleId(row.get("cycle_id")?),
+            attempt: AttemptNo(row.get("attempt_no")?),
+            result: NewResult {
+                spec: read_spec(row)?,
+                success: row.get("success")?,
+                latency_ms: row.get("latency_ms")?,
+                duration_ms: row.get("duration_ms")?,
+                detail: row.get("detail")?,
+                checked_at: utc(row, "checked_at")?,
+            },
+            received_at: utc(row, "received_at")?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}

@@ -1,0 +1,71 @@
+//! What the process keeps about itself: claim numbers, and when it was last alive.
+
+use std::time::Duration;
+
+use civ_types::{ClaimNo, Utc};
+use rusqlite::{Connection, params};
+
+use crate::conn::{ReadConn, WriteTx};
+use crate::error::StoreError;
+
+/// A claim number that was never used.
+///
+/// It follows the clock (milliseconds since 1970), so that a database restored from a backup does
+/// not give out again what agents still remember from after it.
+pub(crate) fn mint_claim(tx: &WriteTx<'_>) -> Result<ClaimNo, StoreError> {
+    const SQL: &str =
+        "UPDATE runtime SET last_claim = MAX(last_claim + 1, ?1) WHERE id = 1 RETURNING last_claim";
+    let millis = tx.now().as_micros() / 1000;
+    let mut statement = tx.sql().prepare_cached(SQL)?;
+    Ok(ClaimNo(statement.query_row([millis], |row| row.get(0))?))
+}
+
+/// Notes the sign of life that every commit is.
+pub(crate) fn touch(connection: &Connection, now: Utc) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached("UPDATE runtime SET alive_at = ?1")?;
+    statement.execute([now.as_micros()])?;
+    Ok(())
+}
+
+/// Moves every deadline by the time that the process was down, which counts against none of them
+/// (rule 10). Says how long that was.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn resume(tx: &WriteTx<'_>) -> Result<Duration, StoreError> {
+    let alive_at: Option<i64> =
+        tx.sql()
+            .query_row("SELECT alive_at FROM runtime WHERE id = 1", [], |row| {
+                row.get(0)
+            })?;
+    let Some(alive_at) = alive_at.map(Utc::from_micros) else {
+        return Ok(Duration::ZERO);
+    };
+    let down = tx.now().since(alive_at);
+    let micros = i64::try_from(down.as_micros()).unwrap_or(i64::MAX);
+    for sql in [
+        "UPDATE ips SET due_at = due_at + ?1 WHERE due_at IS NOT NULL",
+        "UPDATE ips SET associated_at = associated_at + ?1 WHERE state = 'awaiting_self_check'",
+        "UPDATE validators SET last_seen_at = last_seen_at + ?1, \
+         silenced_at = silenced_at + ?1, paused_until = paused_until + ?1",
+        "UPDATE sites SET last_seen_at = last_seen_at + ?1",
+        "UPDATE outbox SET not_before = not_before + ?1",
+    ] {
+        tx.sql().execute(sql, params![micros])?;
+    }
+    Ok(down)
+}
+
+/// How much disk the database takes, in bytes; answers only if the database can be read.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn size_bytes(conn: &ReadConn<'_>) -> Result<u64, StoreError> {
+    let pages: i64 = conn
+        .sql()
+        .pragma_query_value(None, "page_count", |row| row.get(0))?;
+    let page: i64 = conn
+        .sql()
+        .pragma_query_value(None, "page_size", |row| row.get(0))?;
+    Ok(u64::try_from(pages.saturating_mul(page)).unwrap_or(0))
+}

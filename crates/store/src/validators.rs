@@ -1,0 +1,138 @@
+//! Validators: their entries, signs of life, and why one claims nothing.
+
+use civ_orch::attempt::StateName;
+use civ_types::{IpId, PortId, Utc, ValidatorId};
+use rusqlite::{OptionalExtension as _, params};
+
+use crate::codec::{maybe_utc, maybe_word, text, utc};
+use crate::conn::{ReadConn, WriteTx};
+use crate::error::StoreError;
+use crate::hint::Hint;
+
+/// How long a validator whose port is not well claims nothing, in seconds: long enough not to
+/// hammer a cloud that says no, short enough that a repaired port is back within a minute.
+const PORT_PAUSE_SECS: u32 = 60;
+
+/// A validator as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ValidatorRow {
+    /// Its name.
+    pub id: ValidatorId,
+    /// Its port.
+    pub port: PortId,
+    /// As the agent told at `register`.
+    pub hostname: String,
+    /// As the agent told at `register`.
+    pub agent_version: String,
+    /// Has an agent ever registered?
+    pub registered: bool,
+    /// The last sign of life that was written down; memory may know a later one.
+    pub last_seen_at: Option<Utc>,
+    /// The address it owns and the state of that.
+    pub owns: Option<(IpId, StateName)>,
+    /// Why its port is not well, while it claims nothing for that.
+    pub paused_why: String,
+    /// Until when.
+    pub paused_until: Option<Utc>,
+    /// When it was added.
+    pub created_at: Utc,
+    /// When it last changed.
+    pub updated_at: Utc,
+}
+
+/// All validators, in order of name.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn list(conn: &ReadConn<'_>) -> Result<Vec<ValidatorRow>, StoreError> {
+    const SQL: &str = "SELECT v.*, i.id AS ip_id, i.state AS ip_state FROM validators v \
+         LEFT JOIN leases l ON l.validator_id = v.validator_id \
+         LEFT JOIN ips i ON i.id = l.ip_id AND i.claim_no = l.claim_no \
+             AND i.state IN ('assigning_fip', 'awaiting_self_check', 'checking', 'aggregating') \
+         ORDER BY v.validator_id";
+    let mut statement = conn.sql().prepare_cached(SQL)?;
+    let rows = statement.query_map([], |row| {
+        let ip = row.get::<_, Option<i64>>("ip_id")?.map(IpId);
+        let state = maybe_word(row, "ip_state", StateName::parse)?;
+        Ok(ValidatorRow {
+            id: text(row, "validator_id", ValidatorId::parse)?,
+            port: text(row, "port_id", PortId::parse)?,
+            hostname: row.get("hostname")?,
+            agent_version: row.get("agent_version")?,
+            registered: row.get("registered")?,
+            last_seen_at: maybe_utc(row, "last_seen_at")?,
+            owns: ip.zip(state),
+            paused_why: row.get("paused_why")?,
+            paused_until: maybe_utc(row, "paused_until")?,
+            created_at: utc(row, "created_at")?,
+            updated_at: utc(row, "updated_at")?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Is there such a validator in the configuration?
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn exists(conn: &ReadConn<'_>, id: &ValidatorId) -> Result<bool, StoreError> {
+    const SQL: &str = "SELECT 1 FROM validators WHERE validator_id = ?1";
+    let mut statement = conn.sql().prepare_cached(SQL)?;
+    Ok(statement
+        .query_row([id.as_str()], |_row| Ok(()))
+        .optional()?
+        .is_some())
+}
+
+/// An agent has started: takes no address away, clears what was held against its port.
+///
+/// Says whether there is such a validator.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn register(
+    tx: &mut WriteTx<'_>,
+    id: &ValidatorId,
+    hostname: &str,
+    agent_version: &str,
+) -> Result<bool, StoreError> {
+    const SQL: &str = "UPDATE validators SET registered = 1, hostname = ?2, agent_version = ?3, \
+         last_seen_at = ?4, updated_at = ?4 WHERE validator_id = ?1";
+    let parameters = params![id.as_str(), hostname, agent_version, tx.now().as_micros()];
+    let known = tx.sql().prepare_cached(SQL)?.execute(parameters)? == 1;
+    if known {
+        tx.hint(Hint::Schedule);
+    }
+    Ok(known)
+}
+
+/// Writes down signs of life that memory has gathered.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn seen(tx: &WriteTx<'_>, signs: &[(ValidatorId, Utc)]) -> Result<(), StoreError> {
+    const SQL: &str = "UPDATE validators SET last_seen_at = ?2 WHERE validator_id = ?1";
+    let mut statement = tx.sql().prepare_cached(SQL)?;
+    for (id, at) in signs {
+        statement.execute(params![id.as_str(), at.as_micros()])?;
+    }
+    Ok(())
+}
+
+pub(crate) fn silence(tx: &mut WriteTx<'_>, id: &ValidatorId) -> Result<(), StoreError> {
+    const SQL: &str = "UPDATE validators SET silenced_at = ?2 WHERE validator_id = ?1";
+    let parameters = params![id.as_str(), tx.now().as_micros()];
+    tx.sql().prepare_cached(SQL)?.execute(parameters)?;
+    tx.hint(Hint::Silenced(id.clone()));
+    Ok(())
+}
+
+pub(crate) fn pause(tx: &mut WriteTx<'_>, id: &ValidatorId, why: &str) -> Result<(), StoreError> {
+    const SQL: &str = "UPDATE validators SET paused_until = ?2, paused_why = ?3, updated_at = ?4 \
+         WHERE validator_id = ?1";
+    let until = tx.now().plus_secs(PORT_PAUSE_SECS);
+    let parameters = params![id.as_str(), until.as_micros(), why, tx.now().as_micros()];
+    tx.sql().prepare_cached(SQL)?.execute(parameters)?;
+    tx.hint(Hint::Schedule);
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! The one writing thread. Jobs that wait together are committed together.
+//!
+//! Each job runs in a savepoint of its own, so that one that fails undoes its own work alone.
+//! Answers and hints go out after the commit: a 2xx never precedes the disk.
+
+use std::sync::Arc;
+use std::thread;
+
+use civ_types::{Clock, Utc};
+use rusqlite::{Connection, TransactionBehavior};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::conn::WriteTx;
+use crate::error::{OpenError, StoreError};
+use crate::hint::Hint;
+use crate::{OnCommit, Rules, runtime};
+
+/// Jobs that may wait. A full queue makes callers wait, which is the back-pressure that a slow
+/// disk should cause; their own time limits then turn it into 503.
+const QUEUE: usize = 1_024;
+
+/// Jobs in one commit: bounds how long the first of them waits for the last.
+const GROUP: usize = 256;
+
+/// How a job ends once its group is committed, or not.
+type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+
+/// A job: does its work in the savepoint, says whether to keep it, and how to answer.
+type Job = Box<dyn FnOnce(&mut WriteTx<'_>) -> (bool, Answer) + Send>;
+
+/// The way to the writing thread.
+#[derive(Debug, Clone)]
+pub(crate) struct Writer {
+    jobs: mpsc::Sender<Job>,
+    alive: watch::Receiver<()>,
+}
+
+impl Writer {
+    pub(crate) fn start(
+        connection: Connection,
+        clock: Arc<dyn Clock>,
+        rules: Rules,
+        on_commit: OnCommit,
+    ) -> Result<Self, OpenError> {
+        let (jobs, queue) = mpsc::channel(QUEUE);
+        let (life, alive) = watch::channel(());
+        let mut desk = Desk {
+            connection,
+            clock,
+            rules,
+            on_commit,
+        };
+        thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || {
+                // Dropped at the end of the thread, by a panic too: `closed` sees it.
+                let _life = life;
+                desk.serve(queue);
+            })
+            .map_err(|source| OpenError::Thread {
+                source: source.into(),
+            })?;
+        Ok(Self { jobs, alive })
+    }
+
+    pub(crate) async fn run<T, E>(
+        &self,
+        work: impl FnOnce(&mut WriteTx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (tell, told) = oneshot::channel();
+        let job: Job = Box::new(move |tx| {
+            let outcome = work(tx);
+            let keep = outcome.is_ok();
+            let answer: Answer = Box::new(move |committed| {
+                let outcome = match (outcome, committed) {
+                    (Ok(_), Err(error)) => Err(error.into()),
+                    (outcome, _) => outcome,
+                };
+                // The caller may have gone away; the write stands all the same.
+                drop(tell.send(outcome));
+            });
+            (keep, answer)
+        });
+        if self.jobs.send(job).await.is_err() {
+            return Err(StoreError::stopped("the writing thread has ended".into()).into());
+        }
+        match told.await {
+            Ok(outcome) => outcome,
+            Err(_gone) => {
+                Err(StoreError::stopped("the writing thread ended meanwhile".into()).into())
+            }
+        }
+    }
+
+    pub(crate) async fn closed(&self) {
+        let mut alive = self.alive.clone();
+        while alive.changed().await.is_ok() {}
+    }
+}
+
+struct Desk {
+    connection: Connection,
+    clock: Arc<dyn Clock>,
+    rules: Rules,
+    on_commit: OnCommit,
+}
+
+impl Desk {
+    fn serve(&mut self, mut queue: mpsc::Receiver<Job>) {
+        while let Some(first) = queue.blocking_recv() {
+            let mut group = vec![first];
+            while group.len() < GROUP {
+                let Ok(next) = queue.try_recv() else { break };
+                group.push(next);
+            }
+            self.commit(group);
+        }
+    }
+
+    fn commit(&mut self, group: Vec<Job>) {
+        let mut answers = Vec::with_capacity(group.len());
+        let mut hints = Vec::new();
+        let now = self.clock.now();
+        match carry_out(
+            &mut self.connection,
+            group,
+            now,
+            self.rules,
+            &mut answers,
+            &mut hints,
+        ) {
+            Ok(()) => {
+                (self.on_commit)(hints);
+                answers.into_iter().for_each(|answer| answer(Ok(())));
+            }
+            Err(error) => {
+                let text = error.to_string();
+                tracing::error!(error = %text, jobs = answers.len(), "a commit failed");
+                let failed = || StoreError::Database {
+                    source: text.clone().into(),
+                };
+                answers.into_iter().for_each(|answer| answer(Err(failed())));
+            }
+        }
+    }
+}
+
+fn carry_out(
+    connection: &mut Connection,
+    group: Vec<Job>,
+    now: Utc,
+    rules: Rules,
+    answers: &mut Vec<Answer>,
+    hints: &mut Vec<Hint>,
+) -> rusqlite::Result<()> {
+    let mut group = group.into_iter();
+    let mut begin = || {
+        let mut whole = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for job in group.by_ref() {
+            let part = whole.savepoint()?;
+            let mut tx = WriteTx::new(&part, now, rules);
+            let (keep, answer) = job(&mut tx);
+            let told = tx.into_hints();
+            answers.push(answer);
+            if keep {
+                part.commit()?;
+                hints.extend(told);
+            } else {
+                part.finish()?;
+            }
+        }
+        runtime::touch(&whole, now)?;
+        whole.commit()
+    };
+    let outcome = begin();
+    // Jobs behind the one at which the database failed were not begun: their callers are told by
+    // the dropped channel, which is an error too.
+    drop(group);
+    outcome
+}
