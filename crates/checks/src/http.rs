@@ -1,0 +1,211 @@
+//! HTTP and HTTPS: a real request over HTTP/1.1, certificate judged, redirects followed within
+//! the family. Latency is the time from the request to the first byte of the final answer.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use civ_types::Family;
+use hyper::StatusCode;
+use url::Url;
+
+use crate::EchoError;
+use crate::engine::{Check, family_of};
+use crate::limits::Budget;
+use crate::outcome::{Code, Fault, Seen, millis, printable};
+use crate::target::Kind;
+use crate::trust::Trust;
+
+mod block;
+mod first_byte;
+mod request;
+
+use request::{Page, Request};
+
+/// Most redirects of one check.
+const REDIRECTS_MAX: usize = 5;
+/// Most body of one answer that is read, in bytes.
+const BODY_BYTES_MAX: usize = 64 * 1024;
+/// Most body of an IP-echo service, in bytes: an address has 45.
+const ECHO_BYTES_MAX: usize = 256;
+/// Longest URL in a detail, in bytes.
+const URL_SHOWN_MAX: usize = 200;
+
+/// Requests the URL and judges the final status.
+pub(crate) async fn probe(check: &Check, trust: &Trust, budget: &Budget) -> Result<Seen, Fault> {
+    let url = check.target.url(check.kind);
+    let mut url = url.map_err(|e| Fault::new(Code::Internal, e.to_string()))?;
+    let mut hops = String::new();
+    for _hop in 0..=REDIRECTS_MAX {
+        let request = Request {
+            url: &url,
+            source: check.source,
+            family: check.family,
+            body_max: BODY_BYTES_MAX,
+            trust,
+        };
+        let page = request.send(budget).await;
+        let page = page.map_err(|fault| fault.context(&format!("{}{hops}", shown(&url))))?;
+        let Some(location) = page.location() else {
+            return judge(&url, &page, &hops);
+        };
+        let next = next_url(&url, location)?;
+        hops.push_str(&format!(" via {} {}", page.status.as_u16(), shown(&url)));
+        url = next;
+    }
+    let facts = format!("more than {REDIRECTS_MAX}{hops} to {}", shown(&url));
+    Err(Fault::new(Code::TooManyRedirects, printable(&facts, 900)))
+}
+
+fn shown(url: &Url) -> String {
+    printable(url.as_str(), URL_SHOWN_MAX)
+}
+
+/// The target of a redirect, if it is one that can be followed.
+fn next_url(url: &Url, location: &str) -> Result<Url, Fault> {
+    let bad = |why: String| {
+        let location = printable(location, URL_SHOWN_MAX);
+        Fault::new(Code::NotHttp, format!("redirect to {location:?}: {why}"))
+    };
+    let next = url.join(location).map_err(|e| bad(e.to_string()))?;
+    if kind_of(&next).is_none() || next.host().is_none() {
+        return Err(bad("neither http nor https".to_owned()));
+    }
+    Ok(next)
+}
+
+/// The check that a URL's scheme stands for.
+fn kind_of(url: &Url) -> Option<Kind> {
+    match url.scheme() {
+        "http" => Some(Kind::Http),
+        "https" => Some(Kind::Https),
+        _ => None,
+    }
+}
+
+/// Below 400 passes; a service that refuses the address is told apart.
+fn judge(url: &Url, page: &Page, hops: &str) -> Result<Seen, Fault> {
+    let status = page.status;
+    let latency = page.first_byte;
+    let facts = format!(
+        "{} {} first_byte={} body={}{} {}{hops}",
+        status.as_u16(),
+        shown(url),
+        millis(latency),
+        page.body.len(),
+        if page.cut { "+" } else { "" },
+        page.facts,
+    );
+    if status.as_u16() < 400 {
+        return Ok(Seen { latency, facts });
+    }
+    let blocked = match status {
+        StatusCode::UNAVAILABLE_FOR_LEGAL_REASONS => Some("status 451"),
+        StatusCode::FORBIDDEN => block::page(&page.body),
+        _ => None,
+    };
+    let facts = format!("{facts}{}", block::evidence(&page.headers));
+    let (code, facts) = match blocked {
+        Some(marker) => (Code::HttpGeoBlocked, format!("{marker:?} {facts}")),
+        None => (Code::HttpStatus(status.as_u16()), facts),
+    };
+    Err(Fault {
+        code,
+        facts,
+        latency: Some(latency),
+    })
+}
+
+/// See [`crate::Engine::echo`].
+pub(crate) async fn echo(
+    trust: &Trust,
+    url: &str,
+    source: Option<IpAddr>,
+    family: Family,
+    timeout: Duration,
+) -> Result<IpAddr, EchoError> {
+    let bad_url = |why: &str| EchoError::Url(url.to_owned(), why.to_owned());
+    let parsed = Url::parse(url).map_err(|e| bad_url(&e.to_string()))?;
+    if kind_of(&parsed).is_none() || parsed.host().is_none() {
+        return Err(bad_url("the scheme must be http or https"));
+    }
+    let request = Request {
+        url: &parsed,
+        source,
+        family,
+        body_max: ECHO_BYTES_MAX,
+        trust,
+    };
+    let page = Box::pin(request.send(&Budget::start(timeout))).await;
+    let page = page.map_err(|fault| EchoError::Unanswered {
+        code: fault.code,
+        detail: printable(&fault.facts, URL_SHOWN_MAX * 2),
+    })?;
+    let body = String::from_utf8_lossy(&page.body);
+    if page.status != StatusCode::OK {
+        return Err(EchoError::Status {
+            status: page.status.as_u16(),
+            body: printable(&body, ECHO_BYTES_MAX),
+        });
+    }
+    let address = if page.cut {
+        None
+    } else {
+        echoed(&body, family)
+    };
+    address.ok_or_else(|| EchoError::NotAnAddress(printable(&body, ECHO_BYTES_MAX)))
+}
+
+/// Exactly one address of the family, plain or as member `ip` of a JSON object.
+fn echoed(body: &str, family: Family) -> Option<IpAddr> {
+    let body = body.trim();
+    let ip: IpAddr = match body.parse() {
+        Ok(ip) => ip,
+        Err(_) => {
+            let json: serde_json::Value = serde_json::from_str(body).ok()?;
+            json.as_object()?.get("ip")?.as_str()?.trim().parse().ok()?
+        }
+    };
+    // A dual-stack service may show an IPv4 client as ::ffff:192.0.2.1.
+    let ip = ip.to_canonical();
+    (family_of(ip) == family).then_some(ip)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Family, Url, echoed, next_url};
+
+    #[test]
+    fn exactly_one_address_is_taken() {
+        let v4 = |text: &str| echoed(text, Family::V4).map(|ip| ip.to_string());
+        assert_eq!(v4(" 203.0.113.7\n").as_deref(), Some("203.0.113.7"));
+        assert_eq!(v4("::ffff:203.0.113.7").as_deref(), Some("203.0.113.7"));
+        assert_eq!(
+            v4(r#"{"ip":"203.0.113.7","x":1}"#).as_deref(),
+            Some("203.0.113.7")
+        );
+        for wrong in [
+            "",
+            "203.0.113.7 203.0.113.8",
+            "<p>203.0.113.7</p>",
+            "203.0.113",
+            "2001:db8::1",
+            r#"{"address":"203.0.113.7"}"#,
+            r#"["203.0.113.7"]"#,
+            r#""203.0.113.7""#,
+        ] {
+            assert_eq!(v4(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn redirects_stay_on_the_web() {
+        let from = Url::parse("https://a.test/x/y").unwrap();
+        assert_eq!(next_url(&from, "z").unwrap().as_str(), "https://a.test/x/z");
+        assert_eq!(
+            next_url(&from, "//b.test").unwrap().as_str(),
+            "https://b.test/"
+        );
+        assert!(next_url(&from, "ftp://b.test/").is_err());
+        assert!(next_url(&from, "file:///etc/passwd").is_err());
+    }
+}

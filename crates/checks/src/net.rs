@@ -1,0 +1,321 @@
+//! Resolving and connecting: the only home of `socket2`. Knows addresses, errors of the kernel
+//! and deadlines; knows no protocol above TCP.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use civ_types::Family;
+use socket2::{Domain, SockRef, Socket, Type};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::{Instant, timeout_at};
+
+use crate::engine::family_of;
+use crate::outcome::{Code, Fault, millis};
+use crate::target::Target;
+
+/// Most answers of a resolver that are tried; more would leave too little time for each.
+const ANSWERS_MAX: usize = 4;
+/// Linux: too many open files in this process, in this system; no buffer space.
+const EMFILE: i32 = 24;
+const ENFILE: i32 = 23;
+const ENOBUFS: i32 = 105;
+/// Linux: the address family is not supported by this kernel.
+const EAFNOSUPPORT: i32 = 97;
+/// Linux: permission denied, other than EPERM.
+const EACCES: i32 = 13;
+
+/// A name's addresses in the family under test.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    /// In the resolver's order, one to [`ANSWERS_MAX`].
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// How long it took; `None` for a target that is an address.
+    pub(crate) took: Option<Duration>,
+}
+
+impl Resolved {
+    /// ` dns=1.20ms`, or nothing.
+    pub(crate) fn fact(&self) -> String {
+        self.took
+            .map_or_else(String::new, |took| format!(" dns={}", millis(took)))
+    }
+}
+
+/// Resolves through the system's resolver, and keeps the family under test only.
+pub(crate) async fn resolve(
+    target: &Target,
+    family: Family,
+    end: Instant,
+) -> Result<Resolved, Fault> {
+    let Some(name) = target.name() else {
+        let all = target.ip().map(|ip| SocketAddr::new(ip, target.port()));
+        return keep_family(all.into_iter().collect(), family, target, None);
+    };
+    let begin = Instant::now();
+    let looked_up = timeout_at(end, tokio::net::lookup_host((name, target.port()))).await;
+    let took = begin.elapsed();
+    match looked_up {
+        Ok(Ok(all)) => keep_family(all.collect(), family, target, Some(took)),
+        Ok(Err(e)) if own_fault(&e).is_some() => Err(io_fault(&e, "resolving")),
+        Ok(Err(e)) => Err(Fault::new(
+            Code::DnsFailed,
+            format!("{name}: {e} dns={}", millis(took)),
+        )),
+        Err(_elapsed) => Err(Fault::new(
+            Code::DnsFailed,
+            format!("{name}: no answer of the resolver after {}", millis(took)),
+        )),
+    }
+}
+
+fn keep_family(
+    all: Vec<SocketAddr>,
+    family: Family,
+    target: &Target,
+    took: Option<Duration>,
+) -> Result<Resolved, Fault> {
+    let seen = all.len();
+    let mut addresses: Vec<SocketAddr> = Vec::new();
+    for address in all {
+        if family_of(address.ip()) == family && !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    addresses.truncate(ANSWERS_MAX);
+    if addresses.is_empty() {
+        let facts = format!("{target} has {seen} of the other family, none of {family:?}");
+        return Err(Fault::new(Code::NoAddressInFamily, facts));
+    }
+    Ok(Resolved { addresses, took })
+}
+
+/// An established connection, and how it came about.
+#[derive(Debug)]
+pub(crate) struct Connected {
+    pub(crate) stream: TcpStream,
+    /// The address that answered.
+    pub(crate) peer: SocketAddr,
+    /// From SYN to SYN-ACK on that address, in the attempt that succeeded.
+    pub(crate) took: Duration,
+    /// What did not answer before: `tried 192.0.2.1:22 refused`.
+    pub(crate) tried: Vec<String>,
+}
+
+impl Connected {
+    /// Facts for the detail: who answered, how fast, what had been tried before.
+    pub(crate) fn facts(&self, resolved: &Resolved) -> String {
+        let mut facts = format!("{} connect={}", self.peer, millis(self.took));
+        facts.push_str(&resolved.fact());
+        if !self.tried.is_empty() {
+            facts.push_str(" after ");
+            facts.push_str(&self.tried.join(", "));
+        }
+        facts
+    }
+}
+
+/// Connects to the addresses in order, each over a fresh socket, within `end`. If nothing but
+/// time-outs came back, all are tried once more: one lost SYN is no verdict.
+pub(crate) async fn connect(
+    resolved: &Resolved,
+    source: Option<IpAddr>,
+    end: Instant,
+) -> Result<Connected, Fault> {
+    let addresses = &resolved.addresses;
+    let mut tried = Vec::new();
+    let mut last = Code::TimeoutConnect;
+    let mut latency = None;
+    let mut attempts_left = u32::try_from(addresses.len() * 2).unwrap_or(2);
+    for round in 0..2 {
+        for address in addresses {
+            // The rest of the time in equal parts; an early answer leaves more for the others.
+            let share = end.saturating_duration_since(Instant::now()) / attempts_left.max(1);
+            attempts_left = attempts_left.saturating_sub(1);
+            let begin = Instant::now();
+            match connect_once(*address, source, begin + share).await {
+                Ok(stream) => {
+                    let took = begin.elapsed();
+                    let peer = *address;
+                    return Ok(Connected {
+                        stream,
+                        peer,
+                        took,
+                        tried,
+                    });
+                }
+                Err(fault) if fault.code.is_inconclusive() => {
+                    return Err(fault.context(&address.to_string()));
+                }
+                Err(fault) => {
+                    latency = (fault.code != Code::TimeoutConnect).then(|| begin.elapsed());
+                    last = fault.code;
+                    tried.push(format!("{address} {}", fault.facts));
+                }
+            }
+        }
+        // A definite answer of the last address needs no second look.
+        if round == 0 && last != Code::TimeoutConnect {
+            break;
+        }
+    }
+    let facts = format!("{}{}", tried.join(", "), resolved.fact());
+    Err(Fault {
+        code: last,
+        facts,
+        latency,
+    })
+}
+
+async fn connect_once(
+    address: SocketAddr,
+    source: Option<IpAddr>,
+    end: Instant,
+) -> Result<TcpStream, Fault> {
+    let begin = Instant::now();
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    };
+    let socket = socket.map_err(|e| io_fault(&e, "opening a socket"))?;
+    if let Some(source) = source {
+        socket
+            .bind(SocketAddr::new(source, 0))
+            .map_err(|e| bind_fault(&e, source))?;
+    }
+    match timeout_at(end, socket.connect(address)).await {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(e)) => Err(connect_fault(&e, address)),
+        Err(_elapsed) => {
+            let facts = format!("no answer after {}", millis(begin.elapsed()));
+            Err(Fault::new(Code::TimeoutConnect, facts))
+        }
+    }
+}
+
+/// Makes closing send RST: thousands of checks leave no `TIME_WAIT` behind.
+pub(crate) fn close_with_reset(stream: &TcpStream) -> io::Result<()> {
+    SockRef::from(stream).set_linger(Some(Duration::ZERO))
+}
+
+/// Is the source address on this host? Asked by binding a socket that never sends.
+pub(crate) fn source_here(source: IpAddr) -> Result<(), Fault> {
+    let bound = Socket::new(
+        Domain::for_address(SocketAddr::new(source, 0)),
+        Type::DGRAM,
+        None,
+    )
+    .and_then(|socket| socket.bind(&SocketAddr::new(source, 0).into()));
+    bound.map_err(|e| bind_fault(&e, source))
+}
+
+/// Opens an ICMP socket of that type and closes it again.
+pub(crate) fn icmp_socket_allowed(kind: Type, family: Family) -> io::Result<()> {
+    let (domain, protocol) = match family {
+        Family::V4 => (Domain::IPV4, socket2::Protocol::ICMPV4),
+        Family::V6 => (Domain::IPV6, socket2::Protocol::ICMPV6),
+    };
+    Socket::new(domain, kind, Some(protocol)).map(drop)
+}
+
+/// The wildcard address of a family.
+pub(crate) const fn any(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        Family::V6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    }
+}
+
+fn bind_fault(e: &io::Error, source: IpAddr) -> Fault {
+    if e.kind() == io::ErrorKind::AddrNotAvailable {
+        let facts = format!("{source} is not an address of this host: {e}");
+        return Fault::new(Code::SourceUnavailable, facts);
+    }
+    // Whatever keeps us from binding is ours.
+    Fault::new(Code::Internal, format!("binding to {source}: {e}"))
+}
+
+/// The code of an error that is a reason of ours.
+fn own_fault(e: &io::Error) -> Option<Code> {
+    if let Some(EMFILE | ENFILE | ENOBUFS | EAFNOSUPPORT) = e.raw_os_error() {
+        return Some(Code::Internal);
+    }
+    match e.kind() {
+        io::ErrorKind::PermissionDenied => Some(Code::Permission),
+        // On connect: no free local port. Invalid input: a blackhole route of this host.
+        io::ErrorKind::AddrNotAvailable
+        | io::ErrorKind::AddrInUse
+        | io::ErrorKind::OutOfMemory
+        | io::ErrorKind::NetworkDown
+        | io::ErrorKind::InvalidInput => Some(Code::Internal),
+        _ => None,
+    }
+}
+
+/// The code of an error that the network caused.
+fn network_fault(e: &io::Error) -> Option<Code> {
+    match e.kind() {
+        io::ErrorKind::ConnectionRefused => Some(Code::Refused),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Some(Code::Reset),
+        io::ErrorKind::HostUnreachable => Some(Code::UnreachableHost),
+        io::ErrorKind::NetworkUnreachable => Some(Code::UnreachableNet),
+        _ => None,
+    }
+}
+
+/// What an error of connect means. Over IPv4, prohibited and TTL exceeded look like an unreachable
+/// host: only the socket's error queue tells them apart.
+fn connect_fault(e: &io::Error, address: SocketAddr) -> Fault {
+    let code = match e.raw_os_error() {
+        // The kernel turns the ICMPv6 errors "prohibited" and "policy" into EACCES.
+        Some(EACCES) if address.is_ipv6() => Code::AdminProhibited,
+        _ if e.kind() == io::ErrorKind::TimedOut => Code::TimeoutConnect,
+        // What we do not know is nothing to blame the address for.
+        _ => own_fault(e)
+            .or_else(|| network_fault(e))
+            .unwrap_or(Code::Internal),
+    };
+    Fault::new(code, format!("connect: {e}"))
+}
+
+/// What an error of an open socket means. One without its own code is `closed_early`: the
+/// connection is gone without an answer.
+pub(crate) fn io_fault(e: &io::Error, doing: &str) -> Fault {
+    let code = match e.kind() {
+        io::ErrorKind::TimedOut => Code::TimeoutRead,
+        _ => own_fault(e)
+            .or_else(|| network_fault(e))
+            .unwrap_or(Code::ClosedEarly),
+    };
+    Fault::new(code, format!("{doing}: {e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Code, EACCES, EMFILE, SocketAddr, connect_fault, io, io_fault};
+
+    #[test]
+    fn errors_of_connect_have_their_codes() {
+        let v4: SocketAddr = "192.0.2.1:1".parse().unwrap();
+        let v6: SocketAddr = "[2001:db8::1]:1".parse().unwrap();
+        let code = |errno, to| connect_fault(&io::Error::from_raw_os_error(errno), to).code;
+        assert_eq!(code(111, v4), Code::Refused);
+        assert_eq!(code(113, v4), Code::UnreachableHost);
+        assert_eq!(code(101, v4), Code::UnreachableNet);
+        assert_eq!(code(110, v4), Code::TimeoutConnect);
+        assert_eq!(code(EACCES, v4), Code::Permission);
+        assert_eq!(code(EACCES, v6), Code::AdminProhibited);
+        assert_eq!(code(1, v6), Code::Permission);
+        assert_eq!(code(EMFILE, v4), Code::Internal);
+        assert_eq!(code(71, v6), Code::Internal);
+    }
+
+    #[test]
+    fn errors_of_an_open_socket_have_their_codes() {
+        let code = |errno| io_fault(&io::Error::from_raw_os_error(errno), "reading").code;
+        assert_eq!(code(104), Code::Reset);
+        assert_eq!(code(110), Code::TimeoutRead);
+        let eof = io::Error::from(io::ErrorKind::UnexpectedEof);
+        assert_eq!(io_fault(&eof, "reading").code, Code::ClosedEarly);
+    }
+}
