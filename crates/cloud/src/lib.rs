@@ -1,1 +1,23 @@
-//! cloud.
+//! Floating IPs: what the product asks of a cloud, and OpenStack behind it.
+//!
+//! [`Cloud`] is the seam. [`guard`] stands on it and is the only way in which the product writes:
+//! it takes nothing away from a foreign port and releases nothing that is not ours. Knows nothing
+//! of queues, validators or databases; repeats nothing that failed (retries and backoff are the
+//! caller's), except what is needed to learn what became of a write.
+#![warn(missing_docs)]
+
+mod clip;
+mod cloud;
+#[cfg(feature = "fake")]
+pub mod fake;
+mod fault;
+pub mod guard;
+mod http;
+mod keystone;
+mod neutron;
+mod openstack;
+mod wire;
+
+pub use cloud::{Cloud, FloatingIp};
+pub use fault::{Fault, WriteFault};
+pub use openstack::{Auth, ConnectError, Domain, OpenStack, OpenStackConfig, Scope, User};

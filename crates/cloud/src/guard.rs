@@ -1,0 +1,366 @@
+//! The only way in which the product writes to a cloud: nothing is taken away from a foreign
+//! port, nothing is released that is not ours.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use civ_types::{FipId, PortId};
+
+use crate::cloud::{Cloud, FloatingIp};
+use crate::fault::{Fault, WriteFault};
+
+/// The ports that are ours: those of our validators and of open leases.
+#[derive(Debug, Clone, Default)]
+pub struct OwnPorts(BTreeSet<PortId>);
+
+/// A port of ours. Only [`OwnPorts::own`] makes one, so that no call can name a foreign port.
+///
+/// ```
+/// # use civ_cloud::guard::{OwnPort, OwnPorts};
+/// # fn make(port: civ_types::PortId) -> Option<OwnPort> {
+/// OwnPorts::new([port.clone()]).own(&port)
+/// # }
+/// ```
+///
+/// ```compile_fail
+/// # use civ_cloud::guard::{OwnPort, OwnPorts};
+/// # fn make(port: civ_types::PortId) -> Option<OwnPort> {
+/// Some(OwnPort(port))
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnPort(PortId);
+
+impl OwnPorts {
+    /// Takes the ports of our validators and of open leases.
+    pub fn new(ports: impl IntoIterator<Item = PortId>) -> Self {
+        Self(ports.into_iter().collect())
+    }
+
+    /// `port` as one of ours, if it is.
+    #[must_use]
+    pub fn own(&self, port: &PortId) -> Option<OwnPort> {
+        self.0.get(port).cloned().map(OwnPort)
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &PortId> {
+        self.0.iter()
+    }
+}
+
+impl OwnPort {
+    /// Its id.
+    #[must_use]
+    pub const fn id(&self) -> &PortId {
+        &self.0
+    }
+}
+
+/// What came of an association.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum Association {
+    /// It is on our port, and that was read back.
+    Associated {
+        /// As read last.
+        fip: FloatingIp,
+        /// It was found there: by an earlier call of ours, or one whose answer was lost.
+        adopted: bool,
+    },
+    /// Somebody else uses it; nothing was written.
+    Occupied {
+        /// By whom, as an operator reads it.
+        seen: String,
+    },
+    /// Somebody else wrote at the same time as we did.
+    Conflict {
+        /// Whether it is on our port now, and so has to be released like any other.
+        ours: bool,
+        /// What was seen, as an operator reads it.
+        seen: String,
+    },
+    /// Not associated as far as is known; after [`Fault::Cloud`] a lost write may land later.
+    Failed(Fault),
+}
+
+/// What came of a release.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum Release {
+    /// It was on our port and now is free, as the cloud answered or a read showed.
+    Released,
+    /// It was not bound to anything.
+    AlreadyFree,
+    /// It is bound to another port and was left alone.
+    NotOurs {
+        /// To what, as an operator reads it.
+        seen: String,
+    },
+    /// The cloud has no such floating IP any more.
+    Gone,
+    /// Still to be done.
+    Failed(Fault),
+}
+
+/// Writes that a floating IP is given that changes between each read and write.
+const WRITES_MAX: usize = 3;
+
+/// Pauses before the reads that settle a write whose answer was lost: the change may land after
+/// the answer was given up. Together 1.75 s; a write that lands later still is the reconciler's.
+const SETTLE_PAUSES: [Duration; 4] = [
+    Duration::ZERO,
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+];
+
+/// Who has a floating IP, seen from the port that it is meant for.
+enum Holder {
+    Nobody,
+    OurPort,
+    OtherPortOfOurs(OwnPort),
+    Foreign,
+}
+
+fn holder(fip: &FloatingIp, port: &OwnPort, own: &OwnPorts) -> Holder {
+    match &fip.port {
+        Some(on) if on == port.id() => Holder::OurPort,
+        Some(on) => own.own(on).map_or(Holder::Foreign, Holder::OtherPortOfOurs),
+        None if fip.is_free() => Holder::Nobody,
+        None => Holder::Foreign,
+    }
+}
+
+/// Binds `seen`, read a moment ago, to `port`.
+///
+/// Whatever is not free is refused; what an earlier crash left on another port of ours is released
+/// from there first. Neutron moves a bound address silently and its `If-Match` is no lock, so the
+/// write is checked three times: by revision before it, by the answer's revision, and by reading.
+pub async fn associate(
+    cloud: &dyn Cloud,
+    mut seen: FloatingIp,
+    port: &OwnPort,
+    own: &OwnPorts,
+) -> Association {
+    let mut writes = 0;
+    let mut is_orphan_freed = false;
+    loop {
+        match holder(&seen, port, own) {
+            Holder::OurPort => return adopted(seen),
+            Holder::Foreign => return Association::Occupied { seen: seen.usage() },
+            Holder::OtherPortOfOurs(_) if is_orphan_freed => return restless(&seen),
+            Holder::OtherPortOfOurs(other) => {
+                is_orphan_freed = true;
+                if let Some(end) = free_orphan(cloud, &seen.id, &other).await {
+                    return end;
+                }
+            }
+            Holder::Nobody if writes == WRITES_MAX => return restless(&seen),
+            Holder::Nobody => {
+                writes += 1;
+                if let Ok(end) = write(cloud, &seen, port).await {
+                    return end;
+                }
+            }
+        }
+        seen = match cloud.get(&seen.id).await {
+            Ok(Some(fip)) => fip,
+            Ok(None) => return gone(&seen),
+            Err(fault) => return Association::Failed(fault),
+        };
+    }
+}
+
+const fn adopted(fip: FloatingIp) -> Association {
+    let adopted = true;
+    Association::Associated { fip, adopted }
+}
+
+fn restless(fip: &FloatingIp) -> Association {
+    let text = format!(
+        "{} changes all the time: somebody else works on it",
+        fip.address
+    );
+    Association::Failed(Fault::Address { text })
+}
+
+fn gone(fip: &FloatingIp) -> Association {
+    let text = format!("{} does not exist any more in the cloud", fip.address);
+    Association::Failed(Fault::Address { text })
+}
+
+/// Frees what hangs on another port of ours; `None` if the way is clear for another look.
+async fn free_orphan(cloud: &dyn Cloud, id: &FipId, other: &OwnPort) -> Option<Association> {
+    match release(cloud, id, other).await {
+        Release::Released | Release::AlreadyFree | Release::NotOurs { .. } | Release::Gone => None,
+        Release::Failed(fault) => Some(Association::Failed(fault)),
+    }
+}
+
+/// The cloud refused the write because the floating IP is not as it was seen.
+struct StaleView;
+
+/// Writes on what was seen free, and finds out what came of it.
+async fn write(
+    cloud: &dyn Cloud,
+    seen: &FloatingIp,
+    port: &OwnPort,
+) -> Result<Association, StaleView> {
+    match cloud
+        .set_port(&seen.id, Some(port.id()), seen.revision)
+        .await
+    {
+        Ok(answer) => Ok(read_back(cloud, seen, &answer, port).await),
+        Err(WriteFault::Stale) => Err(StaleView),
+        Err(WriteFault::AnswerLost { text, retry_after }) => {
+            let fault = Fault::Cloud { text, retry_after };
+            Ok(settle_association(cloud, seen, port, fault).await)
+        }
+        // An earlier write whose answer was lost may have landed since: then the port refuses, and
+        // it is this very address that it has.
+        Err(WriteFault::Fault(fault @ Fault::Port { .. })) => Ok(match cloud.get(&seen.id).await {
+            Ok(Some(fip)) if fip.is_on(port.id()) => adopted(fip),
+            Ok(_) | Err(_) => Association::Failed(fault),
+        }),
+        Err(WriteFault::Fault(fault)) => Ok(Association::Failed(fault)),
+    }
+}
+
+/// Neutron counts every change, so an answer that is not one above what was seen tells of another
+/// writer. After the answer the count may grow (the agent reports the status).
+async fn read_back(
+    cloud: &dyn Cloud,
+    seen: &FloatingIp,
+    answer: &FloatingIp,
+    port: &OwnPort,
+) -> Association {
+    let expected = seen.revision.map(|n| n + 1);
+    let is_alone = answer.is_on(port.id())
+        && (expected.is_none() || answer.revision.is_none() || answer.revision == expected);
+    let now = match read_since(cloud, answer).await {
+        Ok(Some(fip)) => fip,
+        Ok(None) => return gone(seen),
+        Err(fault) => return Association::Failed(fault),
+    };
+    let ours = now.is_on(port.id());
+    if ours && is_alone {
+        let adopted = false;
+        return Association::Associated { fip: now, adopted };
+    }
+    let seen = format!(
+        "somebody else changed it at the same time: revision {} when it was read, {} after our \
+         write, {} now, and it is {}",
+        count(seen.revision),
+        count(answer.revision),
+        count(now.revision),
+        now.usage()
+    );
+    Association::Conflict { ours, seen }
+}
+
+fn count(revision: Option<u64>) -> String {
+    revision.map_or_else(|| "unknown".to_owned(), |n| n.to_string())
+}
+
+/// Reads until the cloud shows a state that is not older than `answer`: a read may be served from
+/// a copy that lags behind.
+async fn read_since(cloud: &dyn Cloud, answer: &FloatingIp) -> Result<Option<FloatingIp>, Fault> {
+    let mut last = None;
+    for pause in SETTLE_PAUSES {
+        tokio::time::sleep(pause).await;
+        last = cloud.get(&answer.id).await?;
+        let is_older = last
+            .as_ref()
+            .is_some_and(|now| now.revision < answer.revision);
+        if !is_older {
+            break;
+        }
+    }
+    Ok(last)
+}
+
+async fn settle_association(
+    cloud: &dyn Cloud,
+    seen: &FloatingIp,
+    port: &OwnPort,
+    fault: Fault,
+) -> Association {
+    for pause in SETTLE_PAUSES {
+        tokio::time::sleep(pause).await;
+        match cloud.get(&seen.id).await {
+            Ok(Some(now)) if now.is_on(port.id()) => return adopted(now),
+            Ok(Some(now)) if now.is_free() => {}
+            Ok(Some(now)) => {
+                let seen = format!(
+                    "after our write, whose answer was lost, it is {}",
+                    now.usage()
+                );
+                return Association::Conflict { ours: false, seen };
+            }
+            Ok(None) => return gone(seen),
+            Err(fault) => return Association::Failed(fault),
+        }
+    }
+    Association::Failed(fault)
+}
+
+/// Frees the floating IP if, and only if, it is on `port`.
+pub async fn release(cloud: &dyn Cloud, id: &FipId, port: &OwnPort) -> Release {
+    for _ in 0..WRITES_MAX {
+        let seen = match look(cloud, id, port).await {
+            Ok(fip) => fip,
+            Err(Release::Released) => return Release::AlreadyFree,
+            Err(end) => return end,
+        };
+        match cloud.set_port(id, None, seen.revision).await {
+            Ok(answer) => {
+                warn_of_another_writer(&seen, &answer);
+                return Release::Released;
+            }
+            Err(WriteFault::Stale) => {}
+            Err(WriteFault::AnswerLost { text, retry_after }) => {
+                let fault = Fault::Cloud { text, retry_after };
+                return settle_release(cloud, id, port, fault).await;
+            }
+            Err(WriteFault::Fault(fault)) => return Release::Failed(fault),
+        }
+    }
+    let text = format!("floating IP {id} changes all the time: somebody else works on it");
+    Release::Failed(Fault::Address { text })
+}
+
+/// `Ok` if it is on `port`; otherwise what that means for a release.
+async fn look(cloud: &dyn Cloud, id: &FipId, port: &OwnPort) -> Result<FloatingIp, Release> {
+    match cloud.get(id).await {
+        Ok(Some(fip)) if fip.is_on(port.id()) => Ok(fip),
+        Ok(Some(fip)) if fip.port.is_none() => Err(Release::Released),
+        Ok(Some(fip)) => Err(Release::NotOurs { seen: fip.usage() }),
+        Ok(None) => Err(Release::Gone),
+        Err(fault) => Err(Release::Failed(fault)),
+    }
+}
+
+async fn settle_release(cloud: &dyn Cloud, id: &FipId, port: &OwnPort, fault: Fault) -> Release {
+    for pause in SETTLE_PAUSES {
+        tokio::time::sleep(pause).await;
+        if let Err(end) = look(cloud, id, port).await {
+            return end;
+        }
+    }
+    Release::Failed(fault)
+}
+
+/// Neutron drops `If-Match` when it repeats a transaction that collided with another: nothing can
+/// be undone then without writing again, but somebody should know.
+fn warn_of_another_writer(seen: &FloatingIp, answer: &FloatingIp) {
+    let expected = seen.revision.map(|n| n + 1);
+    if expected.is_some() && answer.revision.is_some() && answer.revision != expected {
+        tracing::warn!(
+            address = %seen.address,
+            revision_seen = seen.revision,
+            revision_answered = answer.revision,
+            "somebody else changed the floating IP while it was released"
+        );
+    }
+}
