@@ -10,7 +10,10 @@ type Source = Box<dyn Error + Send + Sync>;
 #[non_exhaustive]
 pub enum OpenError {
     /// The file cannot be opened, created or prepared.
-    #[error("cannot open the database {}: check that the folder exists and is writable", path.display())]
+    #[error(
+        "cannot open the database {}: check that the folder exists and is writable",
+        path.display()
+    )]
     Open {
         /// Which file.
         path: PathBuf,

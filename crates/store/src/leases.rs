@@ -386,8 +386,8 @@ pub fn held(conn: &ReadConn<'_>) -> Result<Vec<Held>, StoreError> {
 /// # Errors
 /// [`StoreError`] of the database.
 pub fn adopt_orphan(tx: &mut WriteTx<'_>, seen: &Seen) -> Result<bool, StoreError> {
-    const SQL: &str = "INSERT INTO leases (claim_no, address, port_id, fip_id, attached, releasing, \
-         made_at, changed_at) VALUES (?1, ?2, ?3, ?4, 1, 1, ?5, ?5) ON CONFLICT DO NOTHING";
+    const SQL: &str = "INSERT INTO leases (claim_no, address, port_id, fip_id, attached, \
+         releasing, made_at, changed_at) VALUES (?1, ?2, ?3, ?4, 1, 1, ?5, ?5) ON CONFLICT DO NOTHING";
     let claim = runtime::mint_claim(tx)?;
     let inserted = tx.sql().prepare_cached(SQL)?.execute(params![
         claim.0,

@@ -7,6 +7,9 @@ use civ_boot::config::Report;
 use civ_boot::secrets::SecretSource;
 use serde::Deserialize;
 
+/// The documented number of tries of a page; others come with the scan that they are for.
+const PAGE_RETRIES: i64 = 5;
+
 /// Which of a service's endpoints in the Keystone catalogue to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interface {
@@ -57,12 +60,10 @@ pub struct OpenStack {
     pub ca_file: Option<PathBuf>,
     /// Id or name of the external network whose addresses alone count; `None`: all.
     pub floating_network: Option<String>,
-    /// Rows of one page of a list: 1 to 10000.
+    /// Rows of one page of a list: 1 to 1000.
     pub list_page_size: u32,
     /// Time for one request: 1 to 600 s.
     pub request_timeout: Duration,
-    /// How often a page of a list is tried again: 0 to 100.
-    pub page_retries: u32,
 }
 
 macro_rules! raw {
@@ -90,7 +91,7 @@ macro_rules! raw {
                     floating_network: None,
                     list_page_size: 200,
                     request_timeout_seconds: 60,
-                    page_retries: 5,
+                    page_retries: PAGE_RETRIES,
                 }
             }
         }
@@ -129,6 +130,8 @@ raw! {
 impl OpenStack {
     pub(super) fn build(raw: Raw, report: &mut Report) -> Option<Self> {
         report.not_available("openstack.cloud", raw.cloud.is_some());
+        let retries = raw.page_retries != PAGE_RETRIES;
+        report.not_available("openstack.page_retries", retries);
         let sources = Sources::build(&raw, report);
         let words = ["public", "internal", "admin"];
         let interface = match report.word("openstack.interface", &raw.interface, &words) {
@@ -164,9 +167,8 @@ impl OpenStack {
             interface,
             ca_file: report.path("openstack.ca_file", raw.ca_file.as_deref()),
             floating_network: network,
-            list_page_size: report.int("openstack.list_page_size", raw.list_page_size, 1..=10_000),
+            list_page_size: report.int("openstack.list_page_size", raw.list_page_size, 1..=1_000),
             request_timeout: Duration::from_secs(timeout),
-            page_retries: report.int("openstack.page_retries", raw.page_retries, 0..=100),
         })
     }
 }

@@ -1,0 +1,61 @@
+# What a developer and a build server call; each target does the set-up it needs.
+# Without root and without sudo, a missing package is named in one apt-get line.
+
+SHELL := /bin/bash
+export PATH := $(PATH):/usr/sbin:/sbin:$(HOME)/.cargo/bin
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+# One feature set for all, so that nothing is compiled twice.
+CARGO := cargo
+NEED := e2e/need.sh
+DENY_VERSION := 0.20.2
+
+.PHONY: help setup lint test e2e e2e-loopback demo doc deny clean
+
+help: ## this list
+	@grep -E '^[a-z0-9-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 16
+
+setup: ## install what building, testing and the offline scenario need
+	@$(NEED) build e2e
+
+lint: ## formatting and clippy, warnings are errors
+	@$(NEED) build
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+test: ## unit, integration, contract and documentation tests of the workspace
+	@$(NEED) build
+	$(CARGO) test --locked --workspace --doc --quiet
+	@if cargo nextest --version >/dev/null 2>&1; then \
+		echo '$(CARGO) nextest run --locked --workspace'; \
+		$(CARGO) nextest run --locked --workspace; \
+	else \
+		e2e/cargo-test.sh; \
+	fi
+
+e2e: ## the offline scenario with real packets; ONLY=name runs one
+	@$(NEED) build e2e
+	$(CARGO) build --locked --workspace
+	$(TARGET)/debug/civ-e2e run $(if $(ONLY),--only $(ONLY))
+
+e2e-loopback: ## the same on 127.0.0.0/8, for machines without namespaces
+	@$(NEED) build
+	$(CARGO) build --locked --workspace
+	$(TARGET)/debug/civ-e2e run --loopback $(if $(ONLY),--only $(ONLY))
+
+demo: ## the stage of e2e, left running, with the status page on a loopback port
+	@$(NEED) build e2e
+	$(CARGO) build --locked --workspace
+	$(TARGET)/debug/civ-e2e demo
+
+doc: ## the API documentation, warnings are errors
+	@$(NEED) build
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
+
+deny: ## licences, bans and sources of all dependencies
+	@$(NEED) build
+	@cargo deny --version 2>/dev/null | grep -qF ' $(DENY_VERSION)' \
+		|| cargo install --locked cargo-deny --version $(DENY_VERSION)
+	$(CARGO) deny --locked check bans licenses sources
+
+clean: ## remove everything that was built
+	$(CARGO) clean

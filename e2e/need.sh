@@ -1,0 +1,76 @@
+#!/bin/bash
+# Makes sure that the tools for building ("build") and for the offline scenario ("e2e") are there.
+# As root, or where sudo asks for no password, missing Debian packages are installed; otherwise one
+# apt-get line is printed. A package that is there costs nothing but the look.
+set -euo pipefail
+export PATH="$PATH:/usr/sbin:/sbin:$HOME/.cargo/bin"
+rust_min=1.95
+
+missing=()
+need() { # need PACKAGE COMMAND…: the package is missing if one of the commands is
+    local package=$1 command
+    shift
+    for command in "$@"; do
+        command -v "$command" >/dev/null || { missing+=("$package"); return; }
+    done
+}
+
+for what in "$@"; do
+    case $what in
+    build)
+        need build-essential cc ar make
+        ;;
+    e2e)
+        need nftables nft
+        need openssh-server sshd
+        need openssh-client ssh-keygen
+        need nginx-light nginx
+        need conntrack conntrack
+        need tcpdump tcpdump
+        need iproute2 ip tc
+        need iputils-ping ping
+        need procps sysctl
+        need util-linux unshare setpriv
+        ;;
+    *)
+        echo "usage: $0 [build] [e2e]" >&2
+        exit 2
+        ;;
+    esac
+done
+
+if ((${#missing[@]})); then
+    install="apt-get install -y --no-install-recommends ${missing[*]}"
+    if ((UID == 0)); then
+        as_root=(env DEBIAN_FRONTEND=noninteractive)
+    elif sudo -n true 2>/dev/null; then
+        as_root=(sudo -n env DEBIAN_FRONTEND=noninteractive)
+    else
+        echo "Missing packages. Run this, then try again:" >&2
+        echo "    sudo apt-get update && sudo $install" >&2
+        exit 1
+    fi
+    echo "installing: ${missing[*]}"
+    # No service of these packages is to start: the scenario starts its own. policy-rc.d is
+    # Debian's switch for that; one that is there already is left alone.
+    policy=/usr/sbin/policy-rc.d
+    if [[ ! -e $policy ]]; then
+        printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+        "${as_root[@]}" chmod 755 "$policy"
+        trap '"${as_root[@]}" rm -f "$policy"' EXIT
+    fi
+    "${as_root[@]}" apt-get update -q
+    # shellcheck disable=SC2086  # the words of the line are meant
+    "${as_root[@]}" $install
+fi
+
+if ! command -v cargo >/dev/null; then
+    echo "Missing: cargo $rust_min or newer (Debian's own is too old). Install it with" >&2
+    echo "    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y" >&2
+    exit 1
+fi
+version=$(cargo --version | cut -d' ' -f2)
+if [[ $(printf '%s\n' "$rust_min" "$version" | sort -V | head -n1) != "$rust_min" ]]; then
+    echo "cargo $version is too old, $rust_min or newer is needed: rustup update stable" >&2
+    exit 1
+fi
