@@ -205,6 +205,14 @@ fn record_fact(
         _ => before.head.place.as_ref().or(subject.head.place.as_ref()),
     };
     let (event_type, severity, payload) = describe(fact, subject);
+    tracing::info!(
+        ip = %subject.head.address,
+        attempt = subject.head.attempt.0,
+        claim = subject.head.claim.0,
+        validator = place.map(|place| place.validator.as_str()),
+        %payload,
+        "{event_type}"
+    );
     let event = NewEvent {
         ip: Some(subject.head.ip),
         address: Some(subject.head.address),

@@ -84,7 +84,7 @@ pub fn exists(conn: &ReadConn<'_>, id: &ValidatorId) -> Result<bool, StoreError>
         .is_some())
 }
 
-/// An agent has started: takes no address away, clears what was held against its port.
+/// An agent has started; it takes no address away.
 ///
 /// Says whether there is such a validator.
 ///

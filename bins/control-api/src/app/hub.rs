@@ -19,8 +19,10 @@ pub struct Hub {
     pub outbox: Notify,
     /// For the runner's loop.
     pub schedule: Notify,
-    /// For the reconciler.
+    /// For the reconciler: compare at once.
     pub reconcile: Notify,
+    /// For the reconciler: compare once writes whose answers were lost have landed.
+    pub reconcile_later: Notify,
 }
 
 impl Hub {

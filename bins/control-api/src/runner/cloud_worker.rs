@@ -223,9 +223,14 @@ fn note(runner: &Runner, fault: &Fault) {
         Fault::Cloud { text, retry_after } => {
             runner.gate.fault(runner.app.now(), text, *retry_after);
             // A write whose answer was lost may still land: what it leaves behind is found soon.
+            runner.app.hub().reconcile_later.notify_one();
+        }
+        Fault::Port { .. } => {
+            runner.gate.answered();
+            // It may be an address of an earlier life that is in the way on that port.
             runner.app.hub().reconcile.notify_one();
         }
-        Fault::Address { .. } | Fault::Port { .. } => runner.gate.answered(),
+        Fault::Address { .. } => runner.gate.answered(),
     }
     runner.app.hub().schedule.notify_one();
 }

@@ -54,7 +54,8 @@ pub(super) async fn run(runner: Runner) {
         tokio::select! {
             () = runner.shutdown.cancelled() => return,
             () = tokio::time::sleep_until(due) => {}
-            () = runner.app.hub().reconcile.notified() => {
+            () = runner.app.hub().reconcile.notified() => {}
+            () = runner.app.hub().reconcile_later.notified() => {
                 let settle = (runner.request_timeout * SETTLE_REQUESTS).min(wait);
                 if runner.sleep(settle).await {
                     return;

@@ -54,7 +54,8 @@ async fn round(runner: &Runner) -> Result<Duration, StoreError> {
     let longest = Duration::from_secs(app.timers().poll_interval_seconds.into());
     let after = app.now();
     let next = app.read(move |conn| queue::next_due(conn, after)).await?;
-    let opens = runner.gate.opens_at();
+    // A gate that is due to open but still closed waits for an answer, not for time.
+    let opens = runner.gate.opens_at().filter(|at| after < *at);
     let until = [next, opens]
         .into_iter()
         .flatten()

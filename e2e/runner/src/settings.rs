@@ -1,0 +1,216 @@
+//! Owns the configuration files of a scenario's processes. Knows no processes.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::stage::plan::{Place, Plan};
+
+/// The administrator's token of every scenario that has tokens.
+pub(crate) const ADMIN_TOKEN: &str = "admin-token-of-the-stage";
+/// The agents' token.
+pub(crate) const AGENT_TOKEN: &str = "agent-token-of-the-stage";
+
+/// What differs from scenario to scenario.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// Validators at work, one VM each.
+    pub(crate) validators: u8,
+    /// Sites at work.
+    pub(crate) sites: u8,
+    /// `orchestrator.poll_interval_seconds`.
+    pub(crate) poll_interval: u16,
+    /// `orchestrator.lease_ttl_seconds`.
+    pub(crate) lease_ttl: u16,
+    /// `orchestrator.self_check_timeout_seconds`.
+    pub(crate) self_check_timeout: u16,
+    /// `orchestrator.checking_window_seconds`.
+    pub(crate) checking_window: u16,
+    /// `orchestrator.heartbeat_timeout_seconds`.
+    pub(crate) heartbeat_timeout: u16,
+    /// `orchestrator.fip_settle_seconds`.
+    pub(crate) settle: u16,
+    /// `orchestrator.max_self_check_retries`.
+    pub(crate) self_check_retries: u16,
+    /// Whether tokens are set.
+    pub(crate) tokens: bool,
+    /// Where control-api listens, if not on the management network.
+    pub(crate) listen: Option<SocketAddr>,
+    /// Egress targets, if not the stage's.
+    pub(crate) web_targets: Option<Vec<String>>,
+    /// Egress check types, if not the stage's.
+    pub(crate) check_types: Option<Vec<&'static str>>,
+    /// Inbound ports, if not the stage's.
+    pub(crate) ports: Option<Vec<u16>>,
+    /// `ip_addresses`: in the queue from the start.
+    pub(crate) ip_addresses: Vec<Ipv4Addr>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            validators: 3,
+            sites: 2,
+            poll_interval: 1,
+            lease_ttl: 8,
+            self_check_timeout: 3,
+            checking_window: 10,
+            heartbeat_timeout: 3,
+            settle: 0,
+            self_check_retries: 3,
+            tokens: true,
+            listen: None,
+            web_targets: None,
+            check_types: None,
+            ports: None,
+            ip_addresses: Vec::new(),
+        }
+    }
+}
+
+/// The validator's id in the configuration.
+pub(crate) fn validator_id(n: u8) -> String {
+    format!("validator_{n:02}")
+}
+
+/// The port of that validator's VM in the simulated cloud.
+pub(crate) fn port_id(n: u8) -> String {
+    format!("00000000-0000-4000-8000-0000000000{n:02x}")
+}
+
+/// The site's id in the configuration.
+pub(crate) fn site_id(n: u8) -> String {
+    format!("site-{n}")
+}
+
+impl Settings {
+    /// Where control-api listens on this stage.
+    pub(crate) fn control_address(&self, plan: &Plan) -> SocketAddr {
+        self.listen
+            .unwrap_or_else(|| SocketAddr::from((plan.mgmt, plan.control_port)))
+    }
+
+    /// Writes `control-api.yaml` and returns its path. `home` is the folder as control-api sees it.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub(crate) fn write_control(&self, plan: &Plan, dir: &Path, home: &Path) -> Result<PathBuf> {
+        let inbound = self.ports.clone().unwrap_or_else(|| plan.ports.to_vec());
+        let mut yaml = format!(
+            "server: {{ listen_addr: \"{}\" }}
+database: {{ path: {} }}
+cloud: {{ provider: openstack }}
+openstack: {{ request_timeout_seconds: 5 }}
+orchestrator:
+  poll_interval_seconds: {}
+  lease_ttl_seconds: {}
+  self_check_timeout_seconds: {}
+  checking_window_seconds: {}
+  heartbeat_timeout_seconds: {}
+  fip_settle_seconds: {}
+  max_self_check_retries: {}
+  inbound_checks: {{ ports: {inbound:?}, icmp: {} }}
+",
+            self.control_address(plan),
+            home.join("control-api.db").display(),
+            self.poll_interval,
+            self.lease_ttl,
+            self.self_check_timeout,
+            self.checking_window,
+            self.heartbeat_timeout,
+            self.settle,
+            self.self_check_retries,
+            plan.icmp,
+        );
+        self.write_lists(plan, &mut yaml)?;
+        write(dir, "control-api.yaml", &yaml)
+    }
+
+    fn write_lists(&self, plan: &Plan, yaml: &mut String) -> Result<()> {
+        writeln!(yaml, "validators:")?;
+        for n in 1..=self.validators {
+            let (id, port) = (validator_id(n), port_id(n));
+            writeln!(yaml, "  - {{ validator_id: {id}, os_port_id: {port} }}")?;
+        }
+        if self.sites > 0 {
+            writeln!(yaml, "sites:")?;
+        }
+        for n in 1..=self.sites {
+            writeln!(yaml, "  - {{ site_id: {} }}", site_id(n))?;
+        }
+        let targets = self.web_targets.as_ref().unwrap_or(&plan.web_targets);
+        writeln!(yaml, "targets:\n  web: {targets:?}\ncheck_types:")?;
+        let stage_types = if plan.icmp {
+            vec!["https", "icmp"]
+        } else {
+            vec!["https"]
+        };
+        for name in self.check_types.clone().unwrap_or(stage_types) {
+            writeln!(
+                yaml,
+                "  - {{ name: {name}, enabled: true, targets: [web] }}"
+            )?;
+        }
+        writeln!(yaml, "ip_addresses: {:?}", self.ip_addresses)?;
+        Ok(())
+    }
+
+    /// Writes the configuration of one validator's agent and returns its path.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub(crate) fn write_agent(&self, plan: &Plan, n: u8, dir: &Path) -> Result<PathBuf> {
+        let yaml = format!(
+            "control_api: {{ url: \"http://{}\" }}
+validators:
+  - validator_id: {}
+{}self_check:
+  ip_echo_urls: {:?}
+  timeout_seconds: 2
+checks: {{ timeout_seconds: 3, diagnose: false }}
+",
+            self.control_address(plan),
+            validator_id(n),
+            bind("    bind_address", plan.vm_bind(n)),
+            plan.echo_urls,
+        );
+        write(dir, &format!("{}.yaml", Place::Vm(n).name()), &yaml)
+    }
+
+    /// Writes the configuration of one site's prober and returns its path.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub(crate) fn write_prober(&self, plan: &Plan, n: u8, dir: &Path) -> Result<PathBuf> {
+        let yaml = format!(
+            "control_api: {{ url: \"http://{}\" }}
+site_id: {}
+{}checks: {{ timeout_seconds: 2, diagnose: false }}
+",
+            self.control_address(plan),
+            site_id(n),
+            bind("bind_address", plan.site_bind(n)),
+        );
+        write(dir, &format!("{}.yaml", Place::Site(n).name()), &yaml)
+    }
+}
+
+fn bind(key: &str, address: Option<Ipv4Addr>) -> String {
+    address.map_or_else(String::new, |address| format!("{key}: {address}\n"))
+}
+
+/// Readable for the user that services run as, whatever the caller's umask.
+fn write(dir: &Path, name: &str, text: &str) -> Result<PathBuf> {
+    let file = dir.join(name);
+    fs::write(&file, text)
+        .and_then(|()| fs::set_permissions(&file, fs::Permissions::from_mode(0o644)))
+        .with_context(|| format!("{} cannot be written", file.display()))?;
+    Ok(file)
+}
