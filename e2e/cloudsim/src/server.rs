@@ -347,11 +347,11 @@ async fn update(sim: &Sim, id: &str, put: Put, mode: PlaneMode, effect: &mut Eff
     let state = sim.state();
     match (done, state.world.fip(id)) {
         (Ok(change), Some(fip)) => {
+            // A report of status may have come while the data plane followed: not ours to show.
+            let written = change.as_ref().map_or(fip, |change| &change.row);
+            let value = fip_value(written, &state.world, setup);
             effect.change = change;
-            Reply::json(
-                200,
-                &json!({"floatingip": fip_value(fip, &state.world, setup)}),
-            )
+            Reply::json(200, &json!({ "floatingip": value }))
         }
         (Ok(_), None) => refusal(&crate::world::Refused::NoSuchFip, id, &state.world, setup),
         (Err(refused), _) => refusal(&refused, id, &state.world, setup),

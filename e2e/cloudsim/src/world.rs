@@ -63,6 +63,8 @@ pub(crate) struct Change {
     pub(crate) after: Option<Bound>,
     /// The floating IP's count of bindings after it.
     pub(crate) epoch: u64,
+    /// The floating IP as the change left it: what the answer shows, whatever came since.
+    pub(crate) row: Fip,
 }
 
 /// Why a change was not made, in Neutron's order of looking.
@@ -165,11 +167,11 @@ impl World {
             fip.epoch += 1;
         }
         fip.bound.clone_from(&after);
-        let epoch = fip.epoch;
         Ok(Change {
             before,
             after,
-            epoch,
+            epoch: fip.epoch,
+            row: fip.clone(),
         })
     }
 

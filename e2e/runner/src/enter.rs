@@ -68,7 +68,9 @@ pub(crate) fn obstacle() -> Option<String> {
 /// Always: when it works, it does not return.
 pub(crate) fn reexec(listener: Option<TcpListener>) -> Result<Infallible> {
     let mut command = unshare()?;
-    command.arg("--").arg(std::env::current_exe()?);
+    // Services run as another user when the runner is root, and must read what it writes.
+    command.args(["--", "sh", "-c", "umask 022; exec \"$0\" \"$@\""]);
+    command.arg(std::env::current_exe()?);
     command.args(std::env::args_os().skip(1)).arg("--inside");
     if let Some(listener) = listener {
         command.stdin(OwnedFd::from(listener));

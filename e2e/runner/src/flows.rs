@@ -99,7 +99,8 @@ fn answers(log: &Path) -> Result<Vec<Utc>> {
     text.lines().filter_map(answer).collect()
 }
 
-/// `[1755766800.123456] 64 bytes from …` of ping, `answer TIME` of our own.
+/// `[1755766800.123456] 64 bytes from …` of ping, `answer TIME` of our own, which is the time of
+/// the question.
 fn answer(line: &str) -> Option<Result<Utc>> {
     if let Some(time) = line.strip_prefix("answer ") {
         return Some(Utc::parse(time).context("no time"));

@@ -1,7 +1,8 @@
 //! Owns the peer of the scenario that cuts: one TCP connection, kept open and kept busy.
 //!
-//! It asks a web server again and again over the same connection and prints the time of every
-//! answer, until none comes for a second.
+//! It asks a web server again and again over the same connection and prints, for every answer, the
+//! time of its question, until none comes for a second. What was asked in time may be read late on
+//! a busy machine; what was asked after the cut must not be answered.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -31,12 +32,13 @@ pub(crate) async fn hold(peer: SocketAddr) -> Result<()> {
     let request = format!("GET / HTTP/1.1\r\nHost: {peer}\r\n\r\n");
     let mut answer = vec![0; 4096];
     loop {
+        let asked = SystemClock.now();
         let exchange = async {
             stream.write_all(request.as_bytes()).await?;
             stream.read(&mut answer).await
         };
         match timeout(SILENCE, exchange).await {
-            Ok(Ok(bytes)) if bytes > 0 => say(format!("answer {}", SystemClock.now())),
+            Ok(Ok(bytes)) if bytes > 0 => say(format!("answer {asked}")),
             end => {
                 say(format!("cut {end:?}"));
                 return Ok(());

@@ -100,7 +100,7 @@ struct DemoArgs {
 
 #[derive(Debug, Args)]
 struct Folders {
-    /// Where control-api, validator-agent and prober lie; default: beside this program
+    /// Where control-api, validator-agent, prober and civ-e2e lie; default: beside this program
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
     /// Where logs and junit.xml go; default: `e2e` in the target folder

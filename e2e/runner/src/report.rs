@@ -135,7 +135,8 @@ impl Report {
         let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
         writeln!(
             xml,
-            "<testsuite name=\"e2e\" tests=\"{}\" failures=\"{}\" skipped=\"{}\" time=\"{time:.3}\">",
+            "<testsuite name=\"e2e\" tests=\"{}\" failures=\"{}\" skipped=\"{}\" \
+             time=\"{time:.3}\">",
             self.rows.len(),
             self.count("FAILED"),
             self.count("left out"),

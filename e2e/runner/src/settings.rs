@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -206,11 +205,8 @@ fn bind(key: &str, address: Option<Ipv4Addr>) -> String {
     address.map_or_else(String::new, |address| format!("{key}: {address}\n"))
 }
 
-/// Readable for the user that services run as, whatever the caller's umask.
 fn write(dir: &Path, name: &str, text: &str) -> Result<PathBuf> {
     let file = dir.join(name);
-    fs::write(&file, text)
-        .and_then(|()| fs::set_permissions(&file, fs::Permissions::from_mode(0o644)))
-        .with_context(|| format!("{} cannot be written", file.display()))?;
+    fs::write(&file, text).with_context(|| format!("{} cannot be written", file.display()))?;
     Ok(file)
 }

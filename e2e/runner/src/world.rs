@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,10 +26,6 @@ use crate::waiting::found;
 
 /// How many ports of somebody else the simulated cloud has: a port has one floating address.
 const FOREIGN_PORTS: u8 = 4;
-
-/// When the cloud's agent reports a new binding: after it has been carried out, which takes the
-/// stage up to a tenth of a second.
-const STATUS_DELAY: Duration = Duration::from_millis(400);
 
 /// A port of somebody else in the simulated cloud, from 1 to [`FOREIGN_PORTS`].
 pub(crate) fn foreign_port(n: u8) -> String {
@@ -91,7 +86,6 @@ impl World {
                 .with_context(|| format!("{} cannot be emptied", dir.display()))?;
         }
         fs::create_dir_all(&dir)?;
-        fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;
         let stage = Arc::clone(&house.stage);
         let plane = Arc::new(StagePlane::new(Arc::clone(&stage)));
         let setup = cloud(stage.as_ref(), free, bound);
@@ -439,7 +433,6 @@ fn cloud(stage: &dyn Stage, free: &[Ipv4Addr], bound: &[Ipv4Addr]) -> Setup {
     Setup {
         ports,
         fips,
-        status_delay: Some(STATUS_DELAY),
         ..Setup::default()
     }
 }

@@ -3,12 +3,11 @@
 use std::net::IpAddr;
 
 use anyhow::Result;
-use civ_types::{Clock as _, SystemClock};
+use civ_types::Utc;
 
 use crate::flows::Flows;
 use crate::scenarios::{SOON, floats};
 use crate::settings::Settings;
-use crate::waiting::found;
 use crate::world::{House, World};
 
 pub(super) async fn play(house: &House) -> Result<String> {
@@ -31,11 +30,13 @@ pub(super) async fn play(house: &House) -> Result<String> {
     let ourselves = house.bin.join("civ-e2e");
     let flows = Flows::start(world.stage.as_ref(), &ourselves, floating, world.dir()).await?;
     world.api.cancel(IpAddr::V4(floating)).await?;
-    found("the address is released", SOON, async || {
-        Ok(world.attached().is_empty().then_some(()))
-    })
-    .await?;
-    let told = flows.demand_cut(SystemClock.now()).await?;
+    let ip = world
+        .ip_when(floating, "released", SOON, |ip| {
+            ip.fip_released_at.is_some()
+        })
+        .await?;
+    let released = Utc::parse(&ip.fip_released_at.unwrap_or_default())?;
+    let told = flows.demand_cut(released).await?;
     world.close(&[]).await?;
     Ok(told)
 }

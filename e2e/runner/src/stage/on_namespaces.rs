@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::Ipv4Addr;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -24,6 +24,8 @@ use crate::waiting::until;
 
 /// Everything of the stage lies here, on a tmpfs that nobody outside sees.
 const HOME: &str = "/run/civ";
+/// What runs on the stage.
+const PROGRAMS: [&str; 4] = ["control-api", "validator-agent", "prober", "civ-e2e"];
 
 /// The stage, up to the end of this process.
 pub(crate) struct OnNamespaces {
@@ -48,6 +50,7 @@ impl OnNamespaces {
     pub(crate) async fn build(plan: Plan, bin: &Path, out: &Path, logs: &Path) -> Result<Self> {
         let me = fs::metadata("/proc/self").context("/proc is not mounted")?;
         let netns = Netns::new(me.uid(), me.gid());
+        fs::set_permissions(out, fs::Permissions::from_mode(0o755))?;
         let mounts = mount_all(&netns, bin, out).await?;
         netns.build(&plan).await?;
         let router = Router::build(netns.clone(), &plan).await?;
@@ -127,14 +130,42 @@ async fn mount_all(netns: &Netns, bin: &Path, out: &Path) -> Result<Vec<(PathBuf
     for (name, host) in [("bin", bin), ("out", out)] {
         let inside = Path::new(HOME).join(name);
         fs::create_dir_all(&inside)?;
-        let (from, to) = (host.to_string_lossy(), inside.to_string_lossy());
-        mount(netns, &["--bind", &from, &to]).await?;
+        if name == "bin" && !all_may_run(host)? {
+            copy_programs(host, &inside)?;
+        } else {
+            let (from, to) = (host.to_string_lossy(), inside.to_string_lossy());
+            mount(netns, &["--bind", &from, &to]).await?;
+        }
         mounts.push((host.to_owned(), inside));
     }
     let hosts = Path::new(HOME).join("hosts");
     fs::write(&hosts, hosts_file())?;
     mount(netns, &["--bind", &hosts.to_string_lossy(), "/etc/hosts"]).await?;
     Ok(mounts)
+}
+
+/// Whether any user may run the programs of a folder, once it is reached.
+fn all_may_run(bin: &Path) -> Result<bool> {
+    let open = |path: &Path| -> Result<bool> {
+        let mode = fs::metadata(path).map(|meta| meta.mode());
+        let mode = mode.with_context(|| format!("{} is not there", path.display()))?;
+        Ok(mode & 0o005 == 0o005)
+    };
+    let mut all = open(bin)?;
+    for program in PROGRAMS {
+        all &= open(&bin.join(program))?;
+    }
+    Ok(all)
+}
+
+/// For folders that were made under a strict umask.
+fn copy_programs(bin: &Path, inside: &Path) -> Result<()> {
+    for program in PROGRAMS {
+        let copy = inside.join(program);
+        fs::copy(bin.join(program), &copy)?;
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(())
 }
 
 async fn mount(netns: &Netns, args: &[&str]) -> Result<()> {

@@ -115,7 +115,8 @@ impl Plan {
         }
         if self.ports[0] != SSH {
             parts.push(format!(
-                "no ssh and no tls-443, since this user may not serve ports 22 and 443: {:?} stand in",
+                "no ssh and no tls-443, since ports 22 and 443 are not to be had here: {:?} stand \
+                 in for the well-known ones",
                 self.ports
             ));
         }
