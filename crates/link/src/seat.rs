@@ -51,7 +51,6 @@ struct Signs {
     local_state: &'static str,
     /// When the last request that succeeded was sent: the server counts it as a sign of life.
     heard: Option<Instant>,
-    registered: Option<Instant>,
 }
 
 impl<S: Side> Seat<S> {
@@ -73,7 +72,6 @@ impl<S: Side> Seat<S> {
                 interval: INTERVAL_DEFAULT,
                 local_state: "idle",
                 heard: None,
-                registered: None,
             }),
             assigned: watch::Sender::new(Vec::new()),
             wish: Notify::new(),
@@ -131,9 +129,9 @@ impl<S: Side> Seat<S> {
         self.poll_interval().min(HEARTBEAT_MAX)
     }
 
-    /// When the server was last shown a sign of life, and when we last registered.
-    pub(crate) fn last_signs(&self) -> (Option<Instant>, Option<Instant>) {
-        self.with_signs(|signs| (signs.heard, signs.registered))
+    /// When the server was last shown a sign of life.
+    pub(crate) fn last_heard(&self) -> Option<Instant> {
+        self.with_signs(|signs| signs.heard)
     }
 
     /// Sends a body to one of this seat's methods, once.
@@ -182,7 +180,6 @@ impl<S: Side> Seat<S> {
         self.with_signs(|signs| {
             signs.interval = advice.min(INTERVAL_MAX);
             signs.heard = signs.heard.max(Some(sent));
-            signs.registered = Some(sent);
         });
         Ok(())
     }

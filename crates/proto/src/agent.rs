@@ -13,7 +13,7 @@ pub struct Register {
     /// Version of the agent, for people.
     #[serde(default)]
     pub agent_version: Option<String>,
-    /// What the agent can do beyond the contract (`responder`).
+    /// What the agent can do beyond the contract; a server that does not know a word ignores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Vec<String>>,
 }
@@ -21,7 +21,7 @@ pub struct Register {
 /// `POST /agents/{id}/heartbeat`; the body may be missing altogether.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Heartbeat {
-    /// `idle`, `self_check`, `checking`: for people.
+    /// `idle`, `self_check`, `checking`: for people who read along; not kept.
     #[serde(default)]
     pub local_state: Option<String>,
 }
@@ -122,7 +122,8 @@ pub struct CheckResult {
 /// `POST /agents/{id}/results`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Results {
-    /// At least none; each row stands for itself.
+    /// At least none; each row stands for itself. Missing or null: none.
+    #[serde(default, deserialize_with = "crate::lenient::list")]
     pub results: Vec<CheckResult>,
     /// The claim of all rows that name none themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -12,9 +12,18 @@ pub(crate) fn whole_ms<'de, D: Deserializer<'de>>(input: D) -> Result<Option<i64
     }))
 }
 
+/// A list. Null is an empty one: that is how Go writes a slice that was never filled.
+pub(crate) fn list<'de, D, T>(input: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Ok(Option::<Vec<T>>::deserialize(input)?.unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::agent::CheckResult;
+    use crate::agent::{CheckResult, Results};
 
     #[test]
     fn milliseconds_are_rounded_and_nonsense_is_none() {
@@ -31,6 +40,15 @@ mod tests {
         assert_eq!(read("-3"), None);
         assert_eq!(read("null"), None);
         assert_eq!(read("1e300"), None);
+    }
+
+    #[test]
+    fn a_list_may_be_missing_or_null() {
+        for text in ["{}", r#"{"results":null}"#, r#"{"results":[]}"#] {
+            let read: Results = serde_json::from_str(text).unwrap();
+            assert!(read.results.is_empty(), "{text}");
+        }
+        assert!(serde_json::from_str::<Results>(r#"{"results":{}}"#).is_err());
     }
 
     #[test]

@@ -41,6 +41,28 @@ pub struct Registered {
     pub poll_interval_seconds: u32,
 }
 
+/// Answer to `heartbeat` of an agent or a prober.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Alive {
+    /// Always true.
+    pub ok: bool,
+    /// False, and only then on the wire: the entry was made anew and waits for `register` (ours).
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub registered: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks with a reference"
+)]
+const fn is_true(value: &bool) -> bool {
+    *value
+}
+
 /// Body of `events` of an agent or a prober.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct EventReport {

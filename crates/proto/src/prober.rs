@@ -70,6 +70,7 @@ pub struct CheckResult {
 /// `POST /probers/{site_id}/results`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Results {
-    /// At least none; each row stands for itself.
+    /// At least none; each row stands for itself. Missing or null: none.
+    #[serde(default, deserialize_with = "crate::lenient::list")]
     pub results: Vec<CheckResult>,
 }
