@@ -31,7 +31,8 @@ pub async fn run(settings: Settings, context: Context) -> anyhow::Result<()> {
         timeout: settings.checks.timeout,
     };
     let engine = Engine::new(limits, trust)?;
-    tracing::info!(icmp = ?engine.icmp_mode(), site = %settings.site_id, "ready");
+    engine.log_icmp_mode();
+    tracing::info!(site = %settings.site_id, "ready");
     let site = Site {
         seat: Arc::new(seat(&settings, &context)?),
         engine,

@@ -35,7 +35,8 @@ pub async fn run(settings: Settings, context: Context) -> anyhow::Result<()> {
         timeout: settings.checks.timeout,
     };
     let engine = Engine::new(limits, trust)?;
-    tracing::info!(icmp = ?engine.icmp_mode(), slots = settings.validators.len(), "ready");
+    engine.log_icmp_mode();
+    tracing::info!(slots = settings.validators.len(), "ready");
     let endpoint = Endpoint {
         url: settings.control_api.url.clone(),
         ca_file: settings.control_api.ca_file.clone(),

@@ -73,6 +73,18 @@ impl Engine {
         self.shared.icmp.mode()
     }
 
+    /// Says in the log which ICMP sockets this process may open; aloud, with the remedy, if none.
+    pub fn log_icmp_mode(&self) {
+        match self.icmp_mode() {
+            mode @ IcmpMode::None { .. } => {
+                tracing::warn!(icmp = %mode, "ICMP checks cannot be carried out");
+            }
+            mode @ (IcmpMode::Datagram | IcmpMode::Raw) => {
+                tracing::info!(icmp = %mode, "ICMP checks can be carried out");
+            }
+        }
+    }
+
     /// Runs one check. What the network does is an [`Outcome`], never an error. Dropping the
     /// future closes its sockets.
     pub async fn run(&self, check: &Check) -> Outcome {
