@@ -163,7 +163,8 @@ pub struct Progress {
 /// How far a claim has come, under the configuration as it is now.
 ///
 /// A check that was removed meanwhile no longer counts; one that was added counts once it has
-/// been handed out. A site of which nothing is expected is not waited for.
+/// been handed out. A site of which nothing is expected is not waited for, nor is one that could
+/// not carry out a single one of its checks: it has no result to say `complete` with.
 #[must_use]
 pub fn tally(progress: &Progress, configured: &Configured, missing_counts: bool) -> Tally {
     let now = configured.specs();
@@ -172,9 +173,14 @@ pub fn tally(progress: &Progress, configured: &Configured, missing_counts: bool)
         .iter()
         .filter_map(|spec| spec.site.as_ref())
         .collect();
+    let unable = |site: &SiteId| {
+        let inconclusive = |spec| progress.reported.get(spec) == Some(&Reported::Inconclusive);
+        let of_site = |spec: &&CheckSpec| spec.site.as_ref() == Some(site);
+        expected.iter().filter(of_site).all(inconclusive)
+    };
     let all_sites = sites
         .iter()
-        .all(|site| progress.sites_complete.contains(*site));
+        .all(|site| progress.sites_complete.contains(*site) || unable(site));
     Tally {
         complete: progress.egress_complete && all_sites,
         judgement: judge(&expected, &progress.reported, missing_counts),

@@ -89,8 +89,11 @@ impl fmt::Display for Address {
     }
 }
 
-/// First and last address of one entry of a list.
-fn bounds(entry: &str) -> Result<(Address, Address), AddrError> {
+/// First and last address of one entry of a list: of an address, a prefix or a range.
+///
+/// # Errors
+/// [`AddrError`] says what is wrong with it.
+pub fn bounds(entry: &str) -> Result<(Address, Address), AddrError> {
     let entry = entry.trim();
     if let Some((base, length)) = entry.split_once('/') {
         let bad = || AddrError::BadPrefix(entry.to_owned());

@@ -45,7 +45,7 @@ impl CheckName {
         }
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
         if !text.chars().all(plain) {
-            return Err(IdError::BadCharacter);
+            return Err(IdError::NotPlain);
         }
         Ok(Self(text.to_owned()))
     }

@@ -17,6 +17,9 @@ pub enum IdError {
     /// Longer than 128 bytes.
     #[error("must be at most {NAME_BYTES_MAX} bytes long")]
     TooLong,
+    /// Not the letters of a check type.
+    #[error("may hold lower-case letters, digits, - and _ alone")]
+    NotPlain,
     /// A control character, or a slash, which could not stand in a path of the API.
     #[error("must not contain control characters or slashes")]
     BadCharacter,

@@ -9,7 +9,7 @@ mod check;
 mod ids;
 mod time;
 
-pub use addr::{AddrError, Address, Family, parse_list};
+pub use addr::{AddrError, Address, Family, bounds, parse_list};
 pub use check::{CheckName, CheckSpec, Source};
 pub use ids::{AttemptNo, ClaimNo, CycleId, FipId, IdError, IpId, PortId, SiteId, ValidatorId};
 pub use time::{Clock, SystemClock, TimeError, Utc};

@@ -24,7 +24,7 @@ pub enum Effect {
     Forget(Lease),
     /// Database: append to the history.
     Record(Fact),
-    /// Database: this validator claims nothing until its next sign of life.
+    /// Database: this validator claims nothing until its next report.
     Silence(ValidatorId),
     /// Database: the validator's port is not well; it claims nothing for a while, and says why.
     PausePort {

@@ -337,3 +337,21 @@ fn an_attempt_is_complete_when_the_agent_and_every_site_are() {
     progress.egress_complete = false;
     assert!(!complete(&progress));
 }
+
+#[test]
+fn a_site_that_could_check_nothing_is_not_waited_for() {
+    let mut progress = Progress {
+        counted: configured().specs(),
+        egress_complete: true,
+        sites_complete: [site(1)].into(),
+        ..Progress::default()
+    };
+    let told = |progress: &Progress| tally(progress, &configured(), true);
+    progress.reported = all(&configured().site_specs(&site(2)), Reported::Inconclusive);
+    assert!(told(&progress).complete);
+    progress.reported.pop_first();
+    assert!(
+        !told(&progress).complete,
+        "one check may still be under way"
+    );
+}
