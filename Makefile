@@ -38,7 +38,7 @@ e2e: ## the offline scenario with real packets; ONLY=name runs one
 	$(TARGET)/debug/civ-e2e run $(if $(ONLY),--only $(ONLY))
 
 e2e-loopback: ## the same on 127.0.0.0/8, for machines without namespaces
-	@$(NEED) build
+	@$(NEED) build e2e
 	$(CARGO) build --locked --workspace
 	$(TARGET)/debug/civ-e2e run --loopback $(if $(ONLY),--only $(ONLY))
 
