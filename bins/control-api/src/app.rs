@@ -104,6 +104,14 @@ impl App {
             .fresh(self.now(), self.timers().heartbeat_timeout_seconds)
     }
 
+    /// Folds the write-ahead log into the database file, so that the file alone is a backup. To be
+    /// called when nobody writes any more.
+    pub async fn close_database(&self) {
+        if let Err(error) = self.inner.store.checkpoint().await {
+            tracing::warn!(error = %civ_boot::chain::Chain(&error), "the log was not folded in");
+        }
+    }
+
     /// Ends when the database can no longer be written.
     pub async fn database_closed(&self) {
         self.inner.store.closed().await;

@@ -9,6 +9,7 @@ mod client;
 mod error;
 mod intake;
 mod limits;
+mod path;
 mod poll;
 mod probers;
 mod router;

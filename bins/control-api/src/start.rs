@@ -41,9 +41,14 @@ pub struct Running {
 /// # Errors
 /// What keeps it from starting: tokens, the database, the cloud's settings, the port.
 pub async fn run(settings: Settings, context: Context) -> anyhow::Result<()> {
+    // Before the cloud's variables: whoever sets up by hand meets the first gap first.
+    let tokens = tokens(&settings, &context)?;
     let cloud = connect(&settings.openstack, &context)?;
-    start(settings, &context, cloud).await?;
+    let running = start_with(settings, &context, cloud, tokens).await?;
     context.shutdown.cancelled().await;
+    context.tasks.ended().await;
+    // Nobody writes any more: the log is folded into the database file.
+    running.app.close_database().await;
     Ok(())
 }
 
@@ -57,6 +62,15 @@ pub async fn start(
     cloud: Arc<dyn Cloud>,
 ) -> anyhow::Result<Running> {
     let tokens = tokens(&settings, context)?;
+    start_with(settings, context, cloud, tokens).await
+}
+
+async fn start_with(
+    settings: Settings,
+    context: &Context,
+    cloud: Arc<dyn Cloud>,
+    tokens: Tokens,
+) -> anyhow::Result<Running> {
     let gate = Arc::new(Gate::default());
     let request_timeout = settings.openstack.request_timeout;
     let app = open(&settings, cloud.as_ref()).await?;
@@ -253,6 +267,8 @@ async fn resume(store: &Store, settings: &Settings, presence: &Presence) -> anyh
     let (agents, probers) = store
         .read(|conn| -> Result<_, StoreError> { Ok((validators::list(conn)?, sites::list(conn)?)) })
         .await?;
+    let silent = agents.iter().filter(|one| one.silenced_at.is_some());
+    silent.for_each(|one| presence.silenced(&one.id));
     presence.restore(
         agents
             .into_iter()

@@ -112,17 +112,14 @@ fn on_entry(tx: &mut WriteTx<'_>, before: &Row, next: &Row) -> Result<(), StoreE
     }
     tx.hint(Hint::Schedule);
     match next.state {
-        StateName::AssigningFip => results::forget_claim(tx, next.head.ip)?,
+        // A new claim begins with nothing of the last one; neither does what waits for one show it.
+        StateName::Queued | StateName::AssigningFip => results::forget_claim(tx, next.head.ip)?,
         StateName::AwaitingSelfCheck => leases::attached(tx, next.head.claim)?,
         StateName::Checking => {
             let specs = settings::configured(tx)?.specs();
             results::expect(tx, next.head.ip, &specs)?;
         }
-        StateName::Queued
-        | StateName::Aggregating
-        | StateName::Done
-        | StateName::Failed
-        | StateName::Occupied => {}
+        StateName::Aggregating | StateName::Done | StateName::Failed | StateName::Occupied => {}
     }
     if let Some(outcome) = next.outcome().filter(|_| before.outcome().is_none()) {
         registry::end_cycle(tx, next.head.address, outcome.as_str())?;

@@ -40,17 +40,19 @@ pub struct Work {
     pub uncounted: BTreeSet<CheckSpec>,
 }
 
+/// The work of one validator. In reach of the test that looks at its plan.
+pub(crate) const WORK: &str = "SELECT i.id, i.address, i.state, i.attempt_no, i.claim_no, \
+     i.associated_at FROM leases l JOIN ips i ON i.id = l.ip_id AND i.claim_no = l.claim_no \
+     WHERE l.validator_id = ?1 AND NOT l.releasing AND NOT i.egress_complete \
+     AND i.state IN ('awaiting_self_check', 'checking')";
+
 /// What a validator is to do now; `None`: nothing, also once the agent has said `complete`.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
 pub fn work(conn: &ReadConn<'_>, validator: &ValidatorId) -> Result<Option<Work>, StoreError> {
-    const SQL: &str = "SELECT i.id, i.address, i.state, i.attempt_no, i.claim_no, i.associated_at \
-         FROM leases l JOIN ips i ON i.id = l.ip_id AND i.claim_no = l.claim_no \
-         WHERE l.validator_id = ?1 AND NOT l.releasing AND NOT i.egress_complete \
-         AND i.state IN ('awaiting_self_check', 'checking')";
     let settle = settings::settle_seconds(conn)?;
-    let mut statement = conn.sql().prepare_cached(SQL)?;
+    let mut statement = conn.sql().prepare_cached(WORK)?;
     let read = |row: &rusqlite::Row<'_>| {
         let state = word(row, "state", StateName::parse)?;
         let associated: Option<i64> = row.get("associated_at")?;
@@ -107,16 +109,18 @@ pub struct SiteList {
     pub icmp: bool,
 }
 
+/// The work of the sites. In reach of the test that looks at its plan.
+pub(crate) const SITE_WORK: &str = "SELECT id, address, attempt_no, claim_no FROM ips \
+     WHERE state = 'checking' ORDER BY sequence";
+
 /// What a site is to check now.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
 pub fn site_list(conn: &ReadConn<'_>, site: &SiteId) -> Result<SiteList, StoreError> {
-    const SQL: &str = "SELECT id, address, attempt_no, claim_no FROM ips \
-         WHERE state = 'checking' ORDER BY sequence";
     let configured = settings::configured(conn)?;
     let handed = configured.site_specs(site);
-    let mut statement = conn.sql().prepare_cached(SQL)?;
+    let mut statement = conn.sql().prepare_cached(SITE_WORK)?;
     let rows = statement.query_map([], |row| {
         Ok(SiteWork {
             ip: IpId(row.get("id")?),

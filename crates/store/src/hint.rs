@@ -11,7 +11,7 @@ pub enum Hint {
     Sites,
     /// The outbox has something new for the cloud.
     Outbox,
-    /// This validator claims nothing until its next sign of life.
+    /// This validator claims nothing until its next report.
     Silenced(ValidatorId),
     /// An address or a validator may have become free, or a deadline has moved.
     Schedule,

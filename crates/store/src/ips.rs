@@ -142,9 +142,10 @@ pub fn sites_complete(
     conn: &ReadConn<'_>,
     ip: Option<IpId>,
 ) -> Result<BTreeMap<IpId, Vec<SiteId>>, StoreError> {
-    const SQL: &str = "SELECT ip_id, site_id FROM site_progress WHERE ?1 IS NULL OR ip_id = ?1";
-    let mut statement = conn.sql().prepare_cached(SQL)?;
-    let rows = statement.query_map([ip.map(|ip| ip.0)], |row| {
+    const ALL: &str = "SELECT ip_id, site_id FROM site_progress";
+    const ONE: &str = "SELECT ip_id, site_id FROM site_progress WHERE ip_id = ?1";
+    let mut statement = conn.sql().prepare_cached(ip.map_or(ALL, |_ip| ONE))?;
+    let rows = statement.query_map(params_from_iter(ip.map(|ip| ip.0)), |row| {
         Ok((
             IpId(row.get("ip_id")?),
             text(row, "site_id", SiteId::parse)?,

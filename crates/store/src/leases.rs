@@ -146,16 +146,18 @@ pub(crate) fn ask(tx: &WriteTx<'_>, claim: ClaimNo, call: Call) -> Result<(), St
     Ok(())
 }
 
+/// The outbox. In reach of the test that looks at its plan.
+pub(crate) const ORDERS: &str = "SELECT o.claim_no, o.kind, o.tries, o.not_before, \
+     l.address, l.ip_id, l.port_id, l.fip_id FROM outbox o JOIN leases l USING (claim_no) \
+     ORDER BY o.claim_no, o.kind DESC";
+
 /// What the cloud is to be asked for, oldest claim first; of one claim the release first, since
 /// it makes an association that was not tried yet pointless.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
 pub fn orders(conn: &ReadConn<'_>) -> Result<Vec<Order>, StoreError> {
-    const SQL: &str = "SELECT o.claim_no, o.kind, o.tries, o.not_before, l.address, l.ip_id, \
-         l.port_id, l.fip_id FROM outbox o JOIN leases l USING (claim_no) \
-         ORDER BY o.claim_no, o.kind DESC";
-    let mut statement = conn.sql().prepare_cached(SQL)?;
+    let mut statement = conn.sql().prepare_cached(ORDERS)?;
     let rows = statement.query_map([], |row| {
         Ok(Order {
             claim: ClaimNo(row.get("claim_no")?),
@@ -320,6 +322,10 @@ fn stamp_released(tx: &mut WriteTx<'_>, ip: IpId, claim: ClaimNo) -> Result<(), 
     Ok(())
 }
 
+/// Who owns what. In reach of the test that looks at its plan.
+pub(crate) const OWNERSHIP: &str = "SELECT claim_no, address, cycle_id FROM leases \
+     WHERE validator_id = ?1 AND ip_id = ?2 AND NOT releasing";
+
 /// The lease through which `validator` owns the address now, if it does.
 ///
 /// # Errors
@@ -329,9 +335,7 @@ pub fn ownership(
     validator: &ValidatorId,
     ip: IpId,
 ) -> Result<Option<Ownership>, StoreError> {
-    const SQL: &str = "SELECT claim_no, address, cycle_id FROM leases \
-         WHERE validator_id = ?1 AND ip_id = ?2 AND NOT releasing";
-    let mut statement = conn.sql().prepare_cached(SQL)?;
+    let mut statement = conn.sql().prepare_cached(OWNERSHIP)?;
     let read = |row: &rusqlite::Row<'_>| {
         Ok(Ownership {
             claim: ClaimNo(row.get("claim_no")?),
@@ -422,17 +426,18 @@ pub fn adopt_orphan(tx: &mut WriteTx<'_>, seen: &Seen) -> Result<bool, StoreErro
 /// # Errors
 /// [`StoreError`] of the database.
 pub fn detached(tx: &mut WriteTx<'_>, lease: &Held, seen: &str) -> Result<bool, StoreError> {
-    const SQL: &str = "SELECT ip_id FROM leases \
+    const SQL: &str = "SELECT ip_id, cycle_id FROM leases \
          WHERE claim_no = ?1 AND attached AND NOT releasing AND changed_at = ?2";
     let parameters = params![lease.claim.0, lease.changed_at.as_micros()];
-    let ip: Option<Option<i64>> = tx
+    let of: Option<(Option<i64>, Option<i64>)> = tx
         .sql()
         .prepare_cached(SQL)?
-        .query_row(parameters, |row| row.get(0))
+        .query_row(parameters, |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let Some(ip) = ip.flatten().map(IpId) else {
+    let Some((Some(ip), cycle)) = of else {
         return Ok(false);
     };
+    let ip = IpId(ip);
     let report = Report::Detached {
         seen: seen.to_owned(),
     };
@@ -446,6 +451,7 @@ pub fn detached(tx: &mut WriteTx<'_>, lease: &Held, seen: &str) -> Result<bool, 
             let event = NewEvent {
                 ip: Some(ip),
                 address: Some(lease.address),
+                cycle: cycle.map(CycleId),
                 severity: Severity::Warning,
                 payload: payload.to_string(),
                 ..NewEvent::new("reconciled")

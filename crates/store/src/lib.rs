@@ -15,6 +15,8 @@ mod hint;
 pub mod ips;
 pub mod leases;
 mod migrate;
+#[cfg(test)]
+mod plans;
 pub mod queue;
 mod record;
 mod registry;
@@ -124,6 +126,14 @@ impl Store {
             Ok(answer) => answer,
             Err(stopped) => Err(StoreError::stopped(stopped.into()).into()),
         }
+    }
+
+    /// Folds the write-ahead log into the database file, as far as no reader is in the way.
+    ///
+    /// # Errors
+    /// [`StoreError`] of the database.
+    pub async fn checkpoint(&self) -> Result<(), StoreError> {
+        self.writer.checkpoint().await
     }
 
     /// Ends when the writing thread has ended, which it does only by a panic or when every clone

@@ -9,7 +9,7 @@ use rusqlite::{OptionalExtension as _, params};
 use serde_json::json;
 
 use crate::advance::{NotAdvanced, advance};
-use crate::codec::{maybe, word};
+use crate::codec::{maybe, text, word};
 use crate::conn::{ReadConn, WriteTx};
 use crate::error::StoreError;
 use crate::events::{self, NewEvent};
@@ -162,48 +162,44 @@ pub fn delete(tx: &mut WriteTx<'_>, address: Address) -> Result<(), NotAdvanced>
     operate(tx, address, Order::Delete)
 }
 
-/// Validators that may claim, as the database sees it: registered, without a lease, on a port
-/// without one, not paused and not silent since they were `last_seen`.
+/// Who can claim. In reach of the test that looks at its plan.
+pub(crate) const FREE: &str = "SELECT validator_id, port_id FROM validators v \
+     WHERE registered AND silenced_at IS NULL AND (paused_until IS NULL OR paused_until <= ?1) \
+     AND NOT EXISTS (SELECT 1 FROM leases l \
+         WHERE l.validator_id = v.validator_id OR l.port_id = v.port_id)";
+
+/// Validators that may claim: with a fresh sign of life, registered, without a lease, on a port
+/// without one, neither paused nor silent.
 fn free(
     tx: &WriteTx<'_>,
     fresh: &BTreeMap<ValidatorId, Utc>,
 ) -> Result<BTreeMap<ValidatorId, PortId>, StoreError> {
-    const SQL: &str = "SELECT validator_id, port_id, silenced_at FROM validators v \
-         WHERE registered AND (paused_until IS NULL OR paused_until <= ?1) \
-         AND NOT EXISTS (SELECT 1 FROM leases l \
-             WHERE l.validator_id = v.validator_id OR l.port_id = v.port_id)";
-    let mut statement = tx.sql().prepare_cached(SQL)?;
+    let mut statement = tx.sql().prepare_cached(FREE)?;
     let rows = statement.query_map([tx.now().as_micros()], |row| {
-        let id = maybe(row, "validator_id", ValidatorId::parse)?;
-        let port = maybe(row, "port_id", PortId::parse)?;
         Ok((
-            id.zip(port),
-            row.get::<_, Option<i64>>("silenced_at")?
-                .map(Utc::from_micros),
+            text(row, "validator_id", ValidatorId::parse)?,
+            text(row, "port_id", PortId::parse)?,
         ))
     })?;
     let mut free = BTreeMap::new();
     for row in rows {
-        let (Some((id, port)), silenced) = row? else {
-            continue;
-        };
-        let heard = fresh
-            .get(&id)
-            .is_some_and(|seen| silenced.is_none_or(|at| at < *seen));
-        if heard {
+        let (id, port) = row?;
+        if fresh.contains_key(&id) {
             free.insert(id, port);
         }
     }
     Ok(free)
 }
 
+/// What can be claimed. In reach of the test that looks at its plan.
+pub(crate) const WAITING: &str = "SELECT id, avoid_validator FROM ips i WHERE state = 'queued' \
+     AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.address = i.address) \
+     ORDER BY sequence LIMIT ?1";
+
 /// The head of the queue, without those whose former lease is still open.
 fn waiting(tx: &WriteTx<'_>, limit: usize) -> Result<Vec<Waiting>, StoreError> {
-    const SQL: &str = "SELECT id, avoid_validator FROM ips i WHERE state = 'queued' \
-         AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.address = i.address) \
-         ORDER BY sequence LIMIT ?1";
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut statement = tx.sql().prepare_cached(SQL)?;
+    let mut statement = tx.sql().prepare_cached(WAITING)?;
     let rows = statement.query_map([limit], |row| {
         let avoid = maybe(row, "avoid_validator", ValidatorId::parse)?;
         Ok(Waiting {
@@ -245,15 +241,17 @@ pub fn claim(
     Ok(claims.len())
 }
 
+/// What is due. In reach of the test that looks at its plan.
+pub(crate) const DUE: &str = "SELECT id FROM ips WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2";
+
 /// Ticks every address whose deadline has come, at most `max` of them. Says how many.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
 pub fn tick(tx: &mut WriteTx<'_>, max: u32) -> Result<usize, StoreError> {
-    const SQL: &str = "SELECT id FROM ips WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2";
     let due: Vec<i64> = tx
         .sql()
-        .prepare_cached(SQL)?
+        .prepare_cached(DUE)?
         .query_map(params![tx.now().as_micros(), max], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     for id in &due {
@@ -285,15 +283,17 @@ pub fn recheck(tx: &mut WriteTx<'_>) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// When to look again. In reach of the test that looks at its plan.
+pub(crate) const NEXT_DUE: &str = "SELECT MIN(at) FROM ( \
+     SELECT (SELECT MIN(due_at) FROM ips WHERE due_at IS NOT NULL) AS at \
+     UNION ALL SELECT MIN(paused_until) FROM validators WHERE paused_until > ?1)";
+
 /// The moment of the next deadline of an address, or of the end of a validator's pause.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
 pub fn next_due(conn: &ReadConn<'_>, now: Utc) -> Result<Option<Utc>, StoreError> {
-    const SQL: &str = "SELECT MIN(at) FROM ( \
-         SELECT (SELECT MIN(due_at) FROM ips WHERE due_at IS NOT NULL) AS at \
-         UNION ALL SELECT MIN(paused_until) FROM validators WHERE paused_until > ?1)";
-    let mut statement = conn.sql().prepare_cached(SQL)?;
+    let mut statement = conn.sql().prepare_cached(NEXT_DUE)?;
     let at: Option<i64> = statement.query_row([now.as_micros()], |row| row.get(0))?;
     Ok(at.map(Utc::from_micros))
 }

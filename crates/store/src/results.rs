@@ -183,6 +183,10 @@ pub(crate) fn site_complete(tx: &WriteTx<'_>, ip: IpId, site: &SiteId) -> Result
         == 1)
 }
 
+/// Results of one claim. In reach of the test that looks at its plan.
+pub(crate) const RESULTS: &str = "SELECT source, site_id, check_type, target, success FROM checks \
+     WHERE ip_id = ?1 AND attempt_no = ?2 AND claim_no = ?3";
+
 /// What is known of the current claim of an address.
 ///
 /// # Errors
@@ -191,8 +195,6 @@ pub fn progress(conn: &ReadConn<'_>, ip: &IpRow) -> Result<Progress, StoreError>
     const SITES: &str = "SELECT site_id FROM site_progress WHERE ip_id = ?1";
     const NOT_CHECKED: &str =
         "SELECT source, site_id, check_type, target FROM inconclusive_checks WHERE ip_id = ?1";
-    const RESULTS: &str = "SELECT source, site_id, check_type, target, success FROM checks \
-         WHERE ip_id = ?1 AND attempt_no = ?2 AND claim_no = ?3";
     let head = &ip.attempt.head;
     let id = head.ip;
     let mut progress = Progress {

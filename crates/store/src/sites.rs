@@ -42,18 +42,16 @@ pub fn list(conn: &ReadConn<'_>) -> Result<Vec<SiteRow>, StoreError> {
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Is there such a site in the configuration?
+/// Whether a prober has registered for this site; `None` if there is no such site.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
-pub fn exists(conn: &ReadConn<'_>, id: &SiteId) -> Result<bool, StoreError> {
-    let mut statement = conn
-        .sql()
-        .prepare_cached("SELECT 1 FROM sites WHERE site_id = ?1")?;
+pub fn registered(conn: &ReadConn<'_>, id: &SiteId) -> Result<Option<bool>, StoreError> {
+    const SQL: &str = "SELECT registered FROM sites WHERE site_id = ?1";
+    let mut statement = conn.sql().prepare_cached(SQL)?;
     Ok(statement
-        .query_row([id.as_str()], |_row| Ok(()))
-        .optional()?
-        .is_some())
+        .query_row([id.as_str()], |row| row.get(0))
+        .optional()?)
 }
 
 /// A prober has started. Says whether there is such a site.

@@ -30,6 +30,10 @@ pub struct ValidatorRow {
     pub last_seen_at: Option<Utc>,
     /// The address it owns and the state of that.
     pub owns: Option<(IpId, StateName)>,
+    /// Since when it claims nothing for its silence, if it does.
+    pub silenced_at: Option<Utc>,
+    /// A former address of its, or one found on its port, is still to be released.
+    pub releasing: bool,
     /// Why its port is not well, while it claims nothing for that.
     pub paused_why: String,
     /// Until when.
@@ -45,7 +49,9 @@ pub struct ValidatorRow {
 /// # Errors
 /// [`StoreError`] of the database.
 pub fn list(conn: &ReadConn<'_>) -> Result<Vec<ValidatorRow>, StoreError> {
-    const SQL: &str = "SELECT v.*, i.id AS ip_id, i.state AS ip_state FROM validators v \
+    const SQL: &str = "SELECT v.*, i.id AS ip_id, i.state AS ip_state, \
+         EXISTS (SELECT 1 FROM leases r WHERE r.port_id = v.port_id AND r.releasing) \
+             AS is_releasing FROM validators v \
          LEFT JOIN leases l ON l.validator_id = v.validator_id \
          LEFT JOIN ips i ON i.id = l.ip_id AND i.claim_no = l.claim_no \
              AND i.state IN ('assigning_fip', 'awaiting_self_check', 'checking', 'aggregating') \
@@ -62,6 +68,8 @@ pub fn list(conn: &ReadConn<'_>) -> Result<Vec<ValidatorRow>, StoreError> {
             registered: row.get("registered")?,
             last_seen_at: maybe_utc(row, "last_seen_at")?,
             owns: ip.zip(state),
+            silenced_at: maybe_utc(row, "silenced_at")?,
+            releasing: row.get("is_releasing")?,
             paused_why: row.get("paused_why")?,
             paused_until: maybe_utc(row, "paused_until")?,
             created_at: utc(row, "created_at")?,
@@ -71,17 +79,16 @@ pub fn list(conn: &ReadConn<'_>) -> Result<Vec<ValidatorRow>, StoreError> {
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Is there such a validator in the configuration?
+/// Whether an agent has registered for this validator; `None` if there is no such validator.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
-pub fn exists(conn: &ReadConn<'_>, id: &ValidatorId) -> Result<bool, StoreError> {
-    const SQL: &str = "SELECT 1 FROM validators WHERE validator_id = ?1";
+pub fn registered(conn: &ReadConn<'_>, id: &ValidatorId) -> Result<Option<bool>, StoreError> {
+    const SQL: &str = "SELECT registered FROM validators WHERE validator_id = ?1";
     let mut statement = conn.sql().prepare_cached(SQL)?;
     Ok(statement
-        .query_row([id.as_str()], |_row| Ok(()))
-        .optional()?
-        .is_some())
+        .query_row([id.as_str()], |row| row.get(0))
+        .optional()?)
 }
 
 /// An agent has started; it takes no address away.
@@ -97,13 +104,24 @@ pub fn register(
     agent_version: &str,
 ) -> Result<bool, StoreError> {
     const SQL: &str = "UPDATE validators SET registered = 1, hostname = ?2, agent_version = ?3, \
-         last_seen_at = ?4, updated_at = ?4 WHERE validator_id = ?1";
+         last_seen_at = ?4, silenced_at = NULL, updated_at = ?4 WHERE validator_id = ?1";
     let parameters = params![id.as_str(), hostname, agent_version, tx.now().as_micros()];
     let known = tx.sql().prepare_cached(SQL)?.execute(parameters)? == 1;
     if known {
         tx.hint(Hint::Schedule);
     }
     Ok(known)
+}
+
+/// The agent has reported something after a silence: its validator may claim again.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn unsilence(tx: &mut WriteTx<'_>, id: &ValidatorId) -> Result<(), StoreError> {
+    const SQL: &str = "UPDATE validators SET silenced_at = NULL WHERE validator_id = ?1";
+    tx.sql().prepare_cached(SQL)?.execute([id.as_str()])?;
+    tx.hint(Hint::Schedule);
+    Ok(())
 }
 
 /// Writes down signs of life that memory has gathered.

@@ -28,10 +28,17 @@ type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 /// A job: does its work in the savepoint, says whether to keep it, and how to answer.
 type Job = Box<dyn FnOnce(&mut WriteTx<'_>) -> (bool, Answer) + Send>;
 
+/// What the writing thread is asked for.
+enum Errand {
+    Write(Job),
+    /// Fold the write-ahead log into the database file.
+    Checkpoint(oneshot::Sender<Result<(), StoreError>>),
+}
+
 /// The way to the writing thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Writer {
-    jobs: mpsc::Sender<Job>,
+    errands: mpsc::Sender<Errand>,
     alive: watch::Receiver<()>,
 }
 
@@ -42,7 +49,7 @@ impl Writer {
         rules: Rules,
         on_commit: OnCommit,
     ) -> Result<Self, OpenError> {
-        let (jobs, queue) = mpsc::channel(QUEUE);
+        let (errands, queue) = mpsc::channel(QUEUE);
         let (life, alive) = watch::channel(());
         let mut desk = Desk {
             connection,
@@ -60,7 +67,7 @@ impl Writer {
             .map_err(|source| OpenError::Thread {
                 source: source.into(),
             })?;
-        Ok(Self { jobs, alive })
+        Ok(Self { errands, alive })
     }
 
     pub(crate) async fn run<T, E>(
@@ -85,21 +92,29 @@ impl Writer {
             });
             (keep, answer)
         });
-        if self.jobs.send(job).await.is_err() {
-            return Err(StoreError::stopped("the writing thread has ended".into()).into());
-        }
-        match told.await {
-            Ok(outcome) => outcome,
-            Err(_gone) => {
-                Err(StoreError::stopped("the writing thread ended meanwhile".into()).into())
-            }
-        }
+        self.send(Errand::Write(job)).await?;
+        told.await.map_err(|_gone| ended())?
+    }
+
+    /// Folds the write-ahead log into the database file.
+    pub(crate) async fn checkpoint(&self) -> Result<(), StoreError> {
+        let (tell, told) = oneshot::channel();
+        self.send(Errand::Checkpoint(tell)).await?;
+        told.await.map_err(|_gone| ended())?
+    }
+
+    async fn send(&self, errand: Errand) -> Result<(), StoreError> {
+        self.errands.send(errand).await.map_err(|_gone| ended())
     }
 
     pub(crate) async fn closed(&self) {
         let mut alive = self.alive.clone();
         while alive.changed().await.is_ok() {}
     }
+}
+
+fn ended() -> StoreError {
+    StoreError::stopped("the writing thread has ended".into())
 }
 
 struct Desk {
@@ -110,14 +125,26 @@ struct Desk {
 }
 
 impl Desk {
-    fn serve(&mut self, mut queue: mpsc::Receiver<Job>) {
+    fn serve(&mut self, mut queue: mpsc::Receiver<Errand>) {
         while let Some(first) = queue.blocking_recv() {
-            let mut group = vec![first];
-            while group.len() < GROUP {
-                let Ok(next) = queue.try_recv() else { break };
-                group.push(next);
+            let mut group = Vec::new();
+            let mut next = Some(first);
+            while let Some(Errand::Write(job)) = next {
+                group.push(job);
+                next = if group.len() < GROUP {
+                    queue.try_recv().ok()
+                } else {
+                    None
+                };
             }
-            self.commit(group);
+            if !group.is_empty() {
+                self.commit(group);
+            }
+            if let Some(Errand::Checkpoint(tell)) = next {
+                let pragma = "PRAGMA wal_checkpoint(TRUNCATE)";
+                let done = self.connection.query_row(pragma, [], |_row| Ok(()));
+                drop(tell.send(done.map_err(StoreError::from)));
+            }
         }
     }
 

@@ -165,24 +165,36 @@ impl App {
         if !known {
             return Err(unknown(id));
         }
+        self.presence().reported(id);
         self.agent_lives(id);
         Ok(())
     }
 
-    /// An agent is alive, whatever it asks or reports.
+    /// An agent is alive, whatever it asks. Says whether one has registered.
     ///
     /// # Errors
     /// [`AppError::NotFound`] if the validator is not configured.
-    pub async fn agent_seen(&self, id: &ValidatorId) -> Result<(), AppError> {
+    pub async fn agent_seen(&self, id: &ValidatorId) -> Result<bool, AppError> {
         let of = id.clone();
-        if !self
-            .read(move |conn| validators::exists(conn, &of))
-            .await
-            .map_err(AppError::Store)?
-        {
-            return Err(unknown(id));
-        }
+        let found = self
+            .read(move |conn| validators::registered(conn, &of))
+            .await;
+        let registered = found.map_err(AppError::Store)?.ok_or_else(|| unknown(id))?;
         self.agent_lives(id);
+        Ok(registered)
+    }
+
+    /// An agent reports something, whatever becomes of it: a silence of its validator is over.
+    ///
+    /// # Errors
+    /// [`AppError::NotFound`] if the validator is not configured.
+    pub async fn agent_reports(&self, id: &ValidatorId) -> Result<(), AppError> {
+        self.agent_seen(id).await?;
+        if self.presence().reported(id) {
+            let of = id.clone();
+            let lifted = self.write(move |tx| validators::unsilence(tx, &of)).await;
+            lifted.map_err(AppError::Store)?;
+        }
         Ok(())
     }
 

@@ -55,7 +55,7 @@ impl Hub {
             Hint::Sites => self.sites.send_modify(|n| *n = n.wrapping_add(1)),
             Hint::Outbox => self.outbox.notify_one(),
             Hint::Schedule => self.schedule.notify_one(),
-            // Its next sign of life is what matters: see `Presence`.
+            // Its next report is what matters: see `Presence`.
             Hint::Silenced(_) => {}
         }
     }

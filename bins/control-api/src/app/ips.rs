@@ -6,7 +6,8 @@ use civ_orch::attempt::{Outcome, Row, StateName};
 use civ_store::ips::{self, IpRow};
 use civ_store::{StoreError, events, queue, results, settings};
 use civ_types::{
-    Address, AttemptNo, CheckSpec, CycleId, IpId, SiteId, Utc, ValidatorId, parse_list,
+    AddrError, Address, AttemptNo, CheckSpec, CycleId, IpId, SiteId, Utc, ValidatorId, bounds,
+    parse_list,
 };
 
 use super::{App, AppError};
@@ -190,23 +191,26 @@ impl App {
                 "addresses: the list is empty".to_owned(),
             ));
         }
-        let list = parse_list(entries, ADDRESSES_MAX).map_err(|wrong| {
-            let wrong: Vec<_> = wrong.iter().map(ToString::to_string).collect();
-            AppError::BadInput(format!("addresses: {}", wrong.join("; ")))
-        })?;
-        let strange: Vec<_> = list
-            .iter()
-            .filter(|address| !self.families().contains(&address.family()))
-            .map(ToString::to_string)
-            .collect();
-        if !strange.is_empty() {
-            let text = format!(
-                "addresses: the cloud has no floating IPs of this family: {}",
-                strange.join(", ")
-            );
-            return Err(AppError::BadInput(text));
+        let bad = |wrong: &[String]| AppError::BadInput(format!("addresses: {}", wrong.join("; ")));
+        // All bad entries are named in one answer, whatever is wrong with each.
+        let mut wrong = Vec::new();
+        for entry in entries {
+            match bounds(entry) {
+                Ok(bounds) if self.families().contains(&bounds.0.family()) => {}
+                Ok(_) => {
+                    wrong.push(format!(
+                        "{entry:?}: the cloud has no floating IPs of this family"
+                    ));
+                }
+                Err(error) => wrong.push(error.to_string()),
+            }
         }
-        Ok(list)
+        if !wrong.is_empty() {
+            return Err(bad(&wrong));
+        }
+        let too_many =
+            |wrong: Vec<AddrError>| bad(&wrong.iter().map(ToString::to_string).collect::<Vec<_>>());
+        parse_list(entries, ADDRESSES_MAX).map_err(too_many)
     }
 
     /// Adds, requeues, reorders, in list order and in one transaction.
@@ -289,7 +293,17 @@ impl App {
                 None => rows.len() as u64,
             };
             let sites = settings::site_ids(conn)?;
-            let complete = ips::sites_complete(conn, None)?;
+            // A page asks for its own rows alone: the table grows with the queue.
+            let complete = match window {
+                None => ips::sites_complete(conn, None)?,
+                Some(_) => {
+                    let mut complete = BTreeMap::new();
+                    for row in &rows {
+                        complete.extend(ips::sites_complete(conn, Some(row.attempt.head.ip))?);
+                    }
+                    complete
+                }
+            };
             let items = rows
                 .into_iter()
                 .map(|row| {

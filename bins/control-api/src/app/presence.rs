@@ -1,7 +1,7 @@
 //! Signs of life of agents and probers, in memory: a heartbeat writes nothing to the disk by
 //! itself. What is new is written down together, every second or so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use civ_orch::presence::is_fresh;
@@ -34,8 +34,8 @@ impl<K: Ord + Clone> Signs<K> {
 struct State {
     validators: Signs<ValidatorId>,
     sites: Signs<SiteId>,
-    /// Validators that claim nothing until their next sign of life.
-    silenced: Vec<ValidatorId>,
+    /// Validators that claim nothing until their next report.
+    silenced: BTreeSet<ValidatorId>,
 }
 
 /// Signs of life. Bounded by the configuration: only known ids are noted.
@@ -60,12 +60,8 @@ impl Presence {
 
     /// Notes a sign of life of an agent. Says whether it may claim again because of it.
     pub fn validator(&self, id: &ValidatorId, now: Utc, timeout_secs: u32) -> bool {
-        let mut state = self.state();
-        let before = state.validators.note(id, now);
-        let n_silenced = state.silenced.len();
-        state.silenced.retain(|silenced| silenced != id);
-        let was_fresh = before.is_some_and(|before| is_fresh(before, now, timeout_secs));
-        !was_fresh || state.silenced.len() < n_silenced
+        let before = self.state().validators.note(id, now);
+        before.is_none_or(|before| !is_fresh(before, now, timeout_secs))
     }
 
     /// Notes a sign of life of a prober.
@@ -73,9 +69,15 @@ impl Presence {
         self.state().sites.note(id, now);
     }
 
-    /// The next sign of life of this validator makes it claim again.
+    /// The next report of this validator makes it claim again. Asking for work does not: an agent
+    /// that can ask but not report would take one address after the other and fail them all.
     pub fn silenced(&self, id: &ValidatorId) {
-        self.state().silenced.push(id.clone());
+        self.state().silenced.insert(id.clone());
+    }
+
+    /// Notes that an agent has reported something. Says whether that ends a silence.
+    pub fn reported(&self, id: &ValidatorId) -> bool {
+        self.state().silenced.remove(id)
     }
 
     /// Takes over what was written down before a restart.
@@ -137,7 +139,12 @@ mod tests {
         assert!(!presence.validator(&id, at(30), 30));
         assert!(presence.validator(&id, at(61), 30));
         presence.silenced(&id);
-        assert!(presence.validator(&id, at(62), 30));
+        assert!(
+            !presence.validator(&id, at(62), 30),
+            "asking for work ends no silence"
+        );
+        assert!(presence.reported(&id));
+        assert!(!presence.reported(&id));
         assert!(!presence.validator(&id, at(63), 30));
         assert_eq!(presence.fresh(at(93), 30).len(), 1);
         assert_eq!(presence.fresh(at(94), 30).len(), 0);

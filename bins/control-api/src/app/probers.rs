@@ -53,21 +53,17 @@ impl App {
         Ok(())
     }
 
-    /// A prober is alive, whatever it asks or reports.
+    /// A prober is alive, whatever it asks or reports. Says whether one has registered.
     ///
     /// # Errors
     /// [`AppError::NotFound`] if the site is not configured.
-    pub async fn prober_seen(&self, id: &SiteId) -> Result<(), AppError> {
+    pub async fn prober_seen(&self, id: &SiteId) -> Result<bool, AppError> {
         let of = id.clone();
-        if !self
-            .read(move |conn| sites::exists(conn, &of))
-            .await
-            .map_err(AppError::Store)?
-        {
-            return Err(AppError::NotFound(unknown(id)));
-        }
+        let found = self.read(move |conn| sites::registered(conn, &of)).await;
+        let registered = found.map_err(AppError::Store)?;
+        let registered = registered.ok_or_else(|| AppError::NotFound(unknown(id)))?;
         self.presence().site(id, self.now());
-        Ok(())
+        Ok(registered)
     }
 
     /// What the site is to check now. Checks that are handed out here count from now on.

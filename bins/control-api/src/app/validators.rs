@@ -47,6 +47,22 @@ pub struct Site {
     pub last_seen_at: Option<Utc>,
 }
 
+/// Why a validator claims nothing although its agent is there; empty if it does.
+fn paused_because(row: &validators::ValidatorRow, now: Utc) -> String {
+    if row.paused_until.is_some_and(|until| now < until) {
+        return row.paused_why.clone();
+    }
+    if row.silenced_at.is_some() {
+        return "its agent let an address expire without a single report: it claims again after \
+                its next report or registration"
+            .to_owned();
+    }
+    if row.releasing {
+        return "what was on its port is still to be released".to_owned();
+    }
+    String::new()
+}
+
 impl App {
     /// All validators, in order of name.
     ///
@@ -61,15 +77,10 @@ impl App {
                 .last_of_validator(&row.id)
                 .max(row.last_seen_at);
             let holds = row.owns.map(|(_, state)| state);
-            let paused = row.paused_until.is_some_and(|until| now < until);
             Validator {
                 state: presence(row.registered, seen, holds, now, timeout),
                 last_seen_at: seen,
-                paused_because: if paused {
-                    row.paused_why
-                } else {
-                    String::new()
-                },
+                paused_because: paused_because(&row, now),
                 id: row.id,
                 port: row.port,
                 hostname: row.hostname,

@@ -1,7 +1,7 @@
 //! Administrative methods: the queue, the status, the validators.
 
 use axum::Json;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
 use civ_orch::attempt::{Outcome, StateName};
 use civ_proto::Ok as Done;
@@ -11,6 +11,7 @@ use civ_types::Address;
 
 use super::body::JsonBody;
 use super::error::ApiError;
+use super::path::Segment;
 use super::{Web, view};
 use crate::app::ips::Query;
 
@@ -133,17 +134,17 @@ fn address(text: &str) -> Result<Address, ApiError> {
     Address::parse(text).map_err(|error| ApiError::not_found(error.to_string()))
 }
 
-pub(super) async fn details(State(web): State<Web>, Path(ip): Path<String>) -> Answered<IpDetails> {
+pub(super) async fn details(State(web): State<Web>, Segment(ip): Segment) -> Answered<IpDetails> {
     let found = web.app.ips_details(address(&ip)?).await?;
     Ok(Json(view::details(&found)))
 }
 
-pub(super) async fn delete(State(web): State<Web>, Path(ip): Path<String>) -> Answered<Done> {
+pub(super) async fn delete(State(web): State<Web>, Segment(ip): Segment) -> Answered<Done> {
     web.app.ips_delete(address(&ip)?).await?;
     Ok(Json(Done::YES))
 }
 
-pub(super) async fn cancel(State(web): State<Web>, Path(ip): Path<String>) -> Answered<Done> {
+pub(super) async fn cancel(State(web): State<Web>, Segment(ip): Segment) -> Answered<Done> {
     web.app.ips_cancel(address(&ip)?).await?;
     Ok(Json(Done::YES))
 }

@@ -1,28 +1,37 @@
 //! Methods for validator-agent.
 
 use axum::Json;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use civ_proto::agent::{
     Assignment, CheckConfig, Complete, Heartbeat, Phase, Register, Results, SelfCheck,
 };
-use civ_proto::{EventReport, Ok as Done, Registered, ResultsAccepted};
+use civ_proto::{Alive, EventReport, Ok as Done, Registered, ResultsAccepted};
 use civ_types::{ClaimNo, IpId, ValidatorId};
 
 use super::body::{JsonBody, MaybeBody};
 use super::error::ApiError;
+use super::path::Segment;
 use super::poll::{self, Asked, Look};
 use super::{Web, intake};
 use crate::app::agents::{self, Answer, SelfCheckReport};
 
 type Answered<T> = Result<Json<T>, ApiError>;
 
-/// The validator of the path; every request of its agent is a sign of life.
-async fn seen(web: &Web, id: &str) -> Result<ValidatorId, ApiError> {
+/// Looked at after the id of the path: an unknown one is 404 whatever was sent.
+type Body<T> = Result<JsonBody<T>, ApiError>;
+
+/// The validator of the path.
+fn named(id: &str) -> Result<ValidatorId, ApiError> {
     let unknown = |_error| ApiError::not_found(format!("validator {id:?} is not configured"));
-    let id = ValidatorId::parse(id).map_err(unknown)?;
-    web.app.agent_seen(&id).await?;
+    ValidatorId::parse(id).map_err(unknown)
+}
+
+/// The validator of the path, whose agent reports something.
+async fn reports(web: &Web, id: &str) -> Result<ValidatorId, ApiError> {
+    let id = named(id)?;
+    web.app.agent_reports(&id).await?;
     Ok(id)
 }
 
@@ -43,11 +52,15 @@ pub(super) async fn register(
 
 pub(super) async fn heartbeat(
     State(web): State<Web>,
-    Path(id): Path<String>,
-    MaybeBody(_informational): MaybeBody<Heartbeat>,
-) -> Answered<Done> {
-    seen(&web, &id).await?;
-    Ok(Json(Done::YES))
+    Segment(id): Segment,
+    body: Result<MaybeBody<Heartbeat>, ApiError>,
+) -> Answered<Alive> {
+    let registered = web.app.agent_seen(&named(&id)?).await?;
+    let MaybeBody(_informational) = body?;
+    Ok(Json(Alive {
+        ok: true,
+        registered,
+    }))
 }
 
 fn assignment(work: agents::Assignment) -> Result<Assignment, ApiError> {
@@ -83,11 +96,12 @@ fn assignment(work: agents::Assignment) -> Result<Assignment, ApiError> {
 
 pub(super) async fn get_assignment(
     State(web): State<Web>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let id = seen(&web, &id).await?;
+    let id = named(&id)?;
+    web.app.agent_seen(&id).await?;
     let asked = Asked::read(query.as_deref(), &headers)?;
     let changes = web.app.hub().watch_validator(&id);
     let look = async || {
@@ -102,10 +116,11 @@ pub(super) async fn get_assignment(
 
 pub(super) async fn self_check(
     State(web): State<Web>,
-    Path(id): Path<String>,
-    JsonBody(body): JsonBody<SelfCheck>,
+    Segment(id): Segment,
+    body: Body<SelfCheck>,
 ) -> Answered<Done> {
-    let id = seen(&web, &id).await?;
+    let id = reports(&web, &id).await?;
+    let JsonBody(body) = body?;
     let report = SelfCheckReport {
         ip: IpId(body.ip_id),
         fence: body.fence.map(ClaimNo),
@@ -119,20 +134,22 @@ pub(super) async fn self_check(
 
 pub(super) async fn events(
     State(web): State<Web>,
-    Path(id): Path<String>,
-    JsonBody(body): JsonBody<EventReport>,
+    Segment(id): Segment,
+    body: Body<EventReport>,
 ) -> Answered<Done> {
-    let id = seen(&web, &id).await?;
+    let id = reports(&web, &id).await?;
+    let JsonBody(body) = body?;
     web.app.agent_event(&id, intake::event(body)?).await?;
     Ok(Json(Done::YES))
 }
 
 pub(super) async fn results(
     State(web): State<Web>,
-    Path(id): Path<String>,
-    JsonBody(body): JsonBody<Results>,
+    Segment(id): Segment,
+    body: Body<Results>,
 ) -> Answered<ResultsAccepted> {
-    let id = seen(&web, &id).await?;
+    let id = reports(&web, &id).await?;
+    let JsonBody(body) = body?;
     let (rows, warnings) = intake::egress(body)?;
     let stale = web.app.agent_results(&id, rows).await?;
     Ok(Json(ResultsAccepted {
@@ -144,10 +161,11 @@ pub(super) async fn results(
 
 pub(super) async fn complete(
     State(web): State<Web>,
-    Path(id): Path<String>,
-    JsonBody(body): JsonBody<Complete>,
+    Segment(id): Segment,
+    body: Body<Complete>,
 ) -> Answered<Done> {
-    let id = seen(&web, &id).await?;
+    let id = reports(&web, &id).await?;
+    let JsonBody(body) = body?;
     web.app
         .agent_complete(&id, IpId(body.ip_id), body.fence.map(ClaimNo))
         .await?;

@@ -64,6 +64,10 @@ async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, ApiError> {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    // Serde would take an array for an object, field by field.
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        return Err(ApiError::bad_input("the body: must be a JSON object"));
+    }
     serde_json::from_slice(bytes).map_err(|error| ApiError::bad_input(format!("the body: {error}")))
 }
 

@@ -1,25 +1,34 @@
 //! Methods for prober.
 
 use axum::Json;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use civ_proto::prober::{Assignment, Register, Results};
-use civ_proto::{EventReport, Ok as Done, Registered, ResultsAccepted};
+use civ_proto::{Alive, EventReport, Ok as Done, Registered, ResultsAccepted};
 use civ_types::SiteId;
 
-use super::body::{JsonBody, MaybeBody};
+use super::body::JsonBody;
 use super::error::ApiError;
+use super::path::Segment;
 use super::poll::{self, Asked, Look};
 use super::{Web, intake};
 use crate::app::probers::SiteAssignments;
 
 type Answered<T> = Result<Json<T>, ApiError>;
 
-/// The site of the path; every request of its prober is a sign of life.
-async fn seen(web: &Web, id: &str) -> Result<SiteId, ApiError> {
+/// Looked at after the id of the path: an unknown one is 404 whatever was sent.
+type Body<T> = Result<JsonBody<T>, ApiError>;
+
+/// The site of the path.
+fn named(id: &str) -> Result<SiteId, ApiError> {
     let unknown = |_error| ApiError::not_found(format!("site {id:?} is not configured"));
-    let id = SiteId::parse(id).map_err(unknown)?;
+    SiteId::parse(id).map_err(unknown)
+}
+
+/// The site of the path, whose prober is alive.
+async fn seen(web: &Web, id: &str) -> Result<SiteId, ApiError> {
+    let id = named(id)?;
     web.app.prober_seen(&id).await?;
     Ok(id)
 }
@@ -38,13 +47,13 @@ pub(super) async fn register(
     }))
 }
 
-pub(super) async fn heartbeat(
-    State(web): State<Web>,
-    Path(id): Path<String>,
-    MaybeBody(_ignored): MaybeBody<serde_json::Value>,
-) -> Answered<Done> {
-    seen(&web, &id).await?;
-    Ok(Json(Done::YES))
+/// The contract has no body here: whatever is sent is ignored.
+pub(super) async fn heartbeat(State(web): State<Web>, Segment(id): Segment) -> Answered<Alive> {
+    let registered = web.app.prober_seen(&named(&id)?).await?;
+    Ok(Json(Alive {
+        ok: true,
+        registered,
+    }))
 }
 
 fn assignments(found: &SiteAssignments) -> Vec<Assignment> {
@@ -61,7 +70,7 @@ fn assignments(found: &SiteAssignments) -> Vec<Assignment> {
 
 pub(super) async fn get_assignments(
     State(web): State<Web>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
@@ -82,10 +91,11 @@ pub(super) async fn get_assignments(
 
 pub(super) async fn results(
     State(web): State<Web>,
-    Path(id): Path<String>,
-    JsonBody(body): JsonBody<Results>,
+    Segment(id): Segment,
+    body: Body<Results>,
 ) -> Answered<ResultsAccepted> {
     let id = seen(&web, &id).await?;
+    let JsonBody(body) = body?;
     let (rows, warnings) = intake::inbound(body)?;
     let stale = web.app.prober_results(&id, rows).await?;
     Ok(Json(ResultsAccepted {
@@ -97,10 +107,11 @@ pub(super) async fn results(
 
 pub(super) async fn events(
     State(web): State<Web>,
-    Path(id): Path<String>,
-    JsonBody(body): JsonBody<EventReport>,
+    Segment(id): Segment,
+    body: Body<EventReport>,
 ) -> Answered<Done> {
     let id = seen(&web, &id).await?;
+    let JsonBody(body) = body?;
     web.app.prober_event(&id, intake::event(body)?).await?;
     Ok(Json(Done::YES))
 }

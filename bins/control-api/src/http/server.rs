@@ -31,6 +31,10 @@ const HEADER_BYTES_MAX: usize = 64 * 1_024;
 /// Pause after `accept` failed, mostly for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How long a connection may go on after the shutdown has begun: requests under way are answered
+/// in far less, and whoever has not finished asking by then does not hold up the end.
+const CLOSE_TIME: Duration = Duration::from_secs(3);
+
 /// Serves until the shutdown; requests under way are answered first.
 pub async fn serve(listener: TcpListener, router: Router, tasks: Tasks) {
     let shutdown = tasks.shutdown().clone();
@@ -91,7 +95,11 @@ async fn connection(
         ended = connection.as_mut() => ended,
         () = shutdown.cancelled() => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            let Ok(ended) = tokio::time::timeout(CLOSE_TIME, connection).await else {
+                tracing::debug!(%peer, "a connection was cut off by the shutdown");
+                return;
+            };
+            ended
         }
     };
     if let Err(error) = ended {

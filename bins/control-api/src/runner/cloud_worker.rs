@@ -25,6 +25,10 @@ const REQUESTS_MAX: u32 = 3;
 /// Pause after a fault of the database before the outbox is looked at again.
 const FAULT_PAUSE: Duration = Duration::from_secs(1);
 
+/// How long a call may go on after the shutdown has begun: long enough for a cloud that is well,
+/// short enough for an orderly end.
+const CLOSE_TIME: Duration = Duration::from_secs(3);
+
 /// Claims that a call is under way for.
 #[derive(Debug, Clone, Default)]
 struct UnderWay(Arc<Mutex<BTreeSet<ClaimNo>>>);
@@ -38,8 +42,14 @@ impl UnderWay {
 pub(super) async fn run(runner: Runner) {
     let under_way = UnderWay::default();
     loop {
+        // A call that ends between this read and the start is in the list that was read, and must
+        // not be made again: a second release could hit the next claim of the same port.
+        let before = under_way.claims().clone();
         let wait = match runner.app.read(leases::orders).await {
-            Ok(orders) => start(&runner, &under_way, orders),
+            Ok(mut orders) => {
+                orders.retain(|order| !before.contains(&order.claim));
+                start(&runner, &under_way, orders)
+            }
             Err(error) => {
                 complain("the outbox could not be read", &error);
                 FAULT_PAUSE
@@ -93,7 +103,10 @@ fn start(runner: &Runner, under_way: &UnderWay, orders: Vec<Order>) -> Duration 
         let (by, list) = (runner.clone(), under_way.clone());
         runner.tasks.spawn("cloud-call", async move {
             let claim = order.claim;
-            carry_out(&by, order).await;
+            tokio::select! {
+                () = carry_out(&by, order) => {}
+                () = cut_off(&by) => tracing::warn!(claim = claim.0, "a cloud call was cut off"),
+            }
             list.claims().remove(&claim);
             by.app.hub().outbox.notify_one();
         });
@@ -102,6 +115,13 @@ fn start(runner: &Runner, under_way: &UnderWay, orders: Vec<Order>) -> Duration 
     next.map_or(longest, |at| {
         at.since(now).clamp(Duration::from_millis(5), longest)
     })
+}
+
+/// Returns when a call has had its time after the shutdown began. Its order stays in the outbox,
+/// as after a crash.
+async fn cut_off(runner: &Runner) {
+    runner.shutdown.cancelled().await;
+    tokio::time::sleep(CLOSE_TIME).await;
 }
 
 async fn carry_out(runner: &Runner, order: Order) {

@@ -28,7 +28,12 @@ pub(super) async fn run(runner: Runner) {
     let interval = Duration::from_secs(runner.app.timers().reconcile_interval_seconds.into());
     let mut n_failed = 0;
     loop {
-        let wait = match compare(&runner).await {
+        // What a comparison has found is written in one transaction each, and found again.
+        let compared = tokio::select! {
+            () = runner.shutdown.cancelled() => return,
+            compared = compare(&runner) => compared,
+        };
+        let wait = match compared {
             Ok(n_repairs) => {
                 n_failed = 0;
                 runner.gate.answered();

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use civ_store::{StoreError, leases, queue};
+use civ_types::Utc;
 
 use super::{Runner, complain};
 
@@ -54,14 +55,36 @@ async fn round(runner: &Runner) -> Result<Duration, StoreError> {
     let longest = Duration::from_secs(app.timers().poll_interval_seconds.into());
     let after = app.now();
     let next = app.read(move |conn| queue::next_due(conn, after)).await?;
-    // A gate that is due to open but still closed waits for an answer, not for time.
-    let opens = runner.gate.opens_at().filter(|at| after < *at);
-    let until = [next, opens]
-        .into_iter()
-        .flatten()
-        .map(|at| at.since(after))
-        .min();
-    Ok(until.map_or(longest, |until| {
+    Ok(rest(after, next, runner.gate.opens_at(), longest))
+}
+
+/// How long to sleep: until the next deadline, which may have come meanwhile, or until claims may
+/// resume. A gate that is due to open but still closed waits for an answer, not for time.
+fn rest(now: Utc, next: Option<Utc>, opens: Option<Utc>, longest: Duration) -> Duration {
+    let opens = opens.filter(|at| now < *at);
+    let until = next.into_iter().chain(opens).map(|at| at.since(now)).min();
+    until.map_or(longest, |until| {
         until.clamp(Duration::from_millis(5), longest)
-    }))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loop_sleeps_until_the_next_deadline_and_never_spins() {
+        let now = Utc::from_micros(1_000_000_000);
+        let (longest, seconds) = (Duration::from_secs(60), Duration::from_secs);
+        let at = |secs| Some(now.plus_secs(secs));
+        assert_eq!(rest(now, None, None, longest), longest);
+        assert_eq!(rest(now, at(9), at(3), longest), seconds(3));
+        assert_eq!(rest(now, at(900), None, longest), longest);
+        // What has become due since the round began is not slept over.
+        let past = Some(now.minus_secs(1));
+        assert!(rest(now, past, None, longest) < seconds(1));
+        // A gate that is due to open, and nobody to claim.
+        assert_eq!(rest(now, None, past, longest), longest);
+        assert_eq!(rest(now, at(9), Some(now), longest), seconds(9));
+    }
 }

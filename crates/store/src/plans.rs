@@ -1,0 +1,83 @@
+//! The queries that run for every claim, tick and report use an index: their cost depends on what
+//! is active, never on the length of the queue or of the history.
+
+use rusqlite::Connection;
+
+use crate::{agents, conn, leases, migrate, queue, results};
+
+/// Tables that grow without bound.
+const LARGE: [&str; 4] = ["ips", "checks", "events", "registry"];
+
+fn database() -> (tempfile::TempDir, Connection) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut connection = conn::open_writer(&folder.path().join("test.db")).unwrap();
+    migrate::migrate(&mut connection).unwrap();
+    (folder, connection)
+}
+
+/// The steps of a plan that read a large table from end to end.
+fn scans(connection: &Connection, sql: &str) -> Vec<String> {
+    let mut statement = connection
+        .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
+        .unwrap();
+    let n = statement.parameter_count();
+    let steps = statement.query_map(rusqlite::params_from_iter(vec![1; n]), |row| {
+        row.get::<_, String>("detail")
+    });
+    let steps: Vec<String> = steps.unwrap().map(Result::unwrap).collect();
+    assert!(!steps.is_empty(), "{sql}");
+    // `ips i` and the like: a plan names a table by its alias.
+    let aliases = ["i", "c", "e"].map(str::to_owned);
+    let large = |step: &String| {
+        let table = step.strip_prefix("SCAN ").unwrap_or_default();
+        let table = table.split(' ').next().unwrap_or_default();
+        LARGE.contains(&table) || aliases.contains(&table.to_owned())
+    };
+    // Of the outbox, the two orders of one claim are sorted: that is not what grows.
+    let sorted = |step: &String| step.contains("TEMP B-TREE") && !step.contains("LAST TERM");
+    steps
+        .into_iter()
+        .filter(|step| large(step) || sorted(step))
+        .collect()
+}
+
+#[test]
+fn nothing_that_is_asked_often_reads_a_whole_table() {
+    let (_folder, connection) = database();
+    for sql in [
+        queue::DUE,
+        queue::WAITING,
+        queue::FREE,
+        queue::NEXT_DUE,
+        agents::WORK,
+        agents::SITE_WORK,
+        leases::OWNERSHIP,
+        leases::ORDERS,
+        results::RESULTS,
+    ] {
+        let found = scans(&connection, sql);
+        assert!(found.is_empty(), "{sql}\n{}", found.join("\n"));
+    }
+}
+
+#[test]
+fn a_scan_would_be_found() {
+    let (_folder, connection) = database();
+    assert_eq!(
+        scans(&connection, "SELECT * FROM ips i WHERE last_error = ?1").len(),
+        1
+    );
+    assert_eq!(
+        scans(&connection, "SELECT * FROM checks ORDER BY detail").len(),
+        2
+    );
+}
+
+#[test]
+fn a_reader_cannot_write() {
+    let (folder, _writer) = database();
+    let manager = conn::reader_manager(&folder.path().join("test.db"));
+    let reader = r2d2::ManageConnection::connect(&manager).unwrap();
+    let refused = reader.execute("DELETE FROM ips", []).unwrap_err();
+    assert!(refused.to_string().contains("readonly"), "{refused}");
+}
