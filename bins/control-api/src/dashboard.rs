@@ -68,11 +68,13 @@ fn seen(last: Option<Utc>) -> String {
 
 fn ip_line(ip: &ips::Ip, now: Utc) -> IpLine {
     let head = &ip.attempt.head;
+    let rests = ip.attempt.state.is_terminal();
+    let so_far = if rests { ip.updated_at } else { now };
     let end = head
         .stamps
         .released
         .or(head.stamps.aggregated)
-        .unwrap_or(now);
+        .unwrap_or(so_far);
     let seconds = head
         .stamps
         .assigned

@@ -57,7 +57,7 @@ fn paused_because(row: &validators::ValidatorRow, now: Utc) -> String {
                 its next report or registration"
             .to_owned();
     }
-    if row.releasing {
+    if row.releasing && row.owns.is_none() {
         return "what was on its port is still to be released".to_owned();
     }
     String::new()
