@@ -1,0 +1,17 @@
+//! The store on a real file, under a clock that the tests move.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test: whatever fails here fails it"
+)]
+
+mod configuration;
+mod durability;
+mod leases;
+mod life;
+mod lists;
+mod random;
+mod reports;
+mod restart;
+mod rules;
+mod world;
