@@ -237,7 +237,9 @@ async fn open(settings: &Settings, cloud: &dyn Cloud) -> anyhow::Result<App> {
 /// A newer database is a matter of configuration: which program is started on it.
 fn newer_is_refused(error: OpenError) -> anyhow::Error {
     match error {
-        newer @ OpenError::Newer { .. } => Refused::new(newer).into(),
+        refused @ (OpenError::Newer { .. } | OpenError::InUse { .. }) => {
+            Refused::new(refused).into()
+        }
         other => other.into(),
     }
 }

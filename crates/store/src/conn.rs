@@ -1,5 +1,6 @@
 //! Connections: pragmas with their reasons, and reading and writing as different types.
 
+use std::fs::{File, TryLockError};
 use std::ops::Deref;
 use std::path::Path;
 
@@ -86,6 +87,29 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(())
+}
+
+/// Makes sure that no other process works on the database: two orchestrators would each release
+/// what the other associates.
+pub(crate) fn lock(path: &Path) -> Result<File, OpenError> {
+    let beside = path.with_added_extension("lock");
+    let failed = |source: std::io::Error| OpenError::Open {
+        path: beside.clone(),
+        source: source.into(),
+    };
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&beside);
+    let file = file.map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse {
+            path: path.to_owned(),
+        }),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
 }
 
 /// The one connection that writes.

@@ -20,6 +20,16 @@ pub enum OpenError {
         /// What SQLite said.
         source: Source,
     },
+    /// Another process works on the database.
+    #[error(
+        "another process works on the database {}: stop it first, or set database.path to another \
+         file",
+        path.display()
+    )]
+    InUse {
+        /// Which file.
+        path: PathBuf,
+    },
     /// A later version of this program has changed the database.
     #[error(
         "the database has schema version {found}, this program knows {known}: \

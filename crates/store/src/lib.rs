@@ -28,6 +28,7 @@ pub mod sites;
 pub mod validators;
 mod writer;
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -61,6 +62,8 @@ pub type OnCommit = Box<dyn Fn(Vec<Hint>) + Send>;
 pub struct Store {
     writer: writer::Writer,
     readers: r2d2::Pool<SqliteConnectionManager>,
+    /// Held as long as any clone lives; the system gives it back however the process ends.
+    _lock: Arc<File>,
 }
 
 impl Store {
@@ -75,6 +78,7 @@ impl Store {
         rules: Rules,
         on_commit: OnCommit,
     ) -> Result<Self, OpenError> {
+        let lock = Arc::new(conn::lock(path)?);
         let mut write = conn::open_writer(path)?;
         migrate::migrate(&mut write)?;
         let manager = conn::reader_manager(path);
@@ -83,7 +87,11 @@ impl Store {
             source: source.into(),
         })?;
         let writer = writer::Writer::start(write, clock, rules, on_commit)?;
-        Ok(Self { writer, readers })
+        Ok(Self {
+            writer,
+            readers,
+            _lock: lock,
+        })
     }
 
     /// Carries out `job` in a transaction; the answer comes after the commit.
@@ -120,7 +128,11 @@ impl Store {
             let connection = readers
                 .get()
                 .map_err(|source| StoreError::no_reader(source.into()))?;
-            job(&ReadConn::new(&connection))
+            // One snapshot for all that the job reads; it is only ever rolled back.
+            let snapshot = connection
+                .unchecked_transaction()
+                .map_err(StoreError::from)?;
+            job(&ReadConn::new(&snapshot))
         });
         match done.await {
             Ok(answer) => answer,

@@ -14,7 +14,10 @@ use crate::conn::{ReadConn, WriteTx};
 use crate::error::StoreError;
 use crate::events::{self, NewEvent};
 use crate::hint::Hint;
-use crate::{record, registry, runtime};
+use crate::{record, registry, runtime, validators};
+
+/// How long a row that cannot be is passed over: its error stands in the log once a minute.
+const PUT_OFF_SECS: u32 = 60;
 
 /// What became of each address of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -164,7 +167,8 @@ pub fn delete(tx: &mut WriteTx<'_>, address: Address) -> Result<(), NotAdvanced>
 
 /// Who can claim. In reach of the test that looks at its plan.
 pub(crate) const FREE: &str = "SELECT validator_id, port_id FROM validators v \
-     WHERE registered AND silenced_at IS NULL AND (paused_until IS NULL OR paused_until <= ?1) \
+     WHERE registered AND (silenced_at IS NULL OR silenced_at <= ?2) \
+     AND (paused_until IS NULL OR paused_until <= ?1) \
      AND NOT EXISTS (SELECT 1 FROM leases l \
          WHERE l.validator_id = v.validator_id OR l.port_id = v.port_id)";
 
@@ -175,7 +179,9 @@ fn free(
     fresh: &BTreeMap<ValidatorId, Utc>,
 ) -> Result<BTreeMap<ValidatorId, PortId>, StoreError> {
     let mut statement = tx.sql().prepare_cached(FREE)?;
-    let rows = statement.query_map([tx.now().as_micros()], |row| {
+    let silent_since = tx.now().minus_secs(validators::SILENCE_SECS);
+    let moments = [tx.now().as_micros(), silent_since.as_micros()];
+    let rows = statement.query_map(moments, |row| {
         Ok((
             text(row, "validator_id", ValidatorId::parse)?,
             text(row, "port_id", PortId::parse)?,
@@ -257,11 +263,30 @@ pub fn tick(tx: &mut WriteTx<'_>, max: u32) -> Result<usize, StoreError> {
     for id in &due {
         match advance(tx, IpId(*id), &Event::Order(Order::Tick)) {
             Ok(_) => {}
+            // One row that cannot be must not stop the others.
+            Err(NotAdvanced::Store(StoreError::Corrupt { what })) => {
+                tracing::error!(
+                    ip_id = id,
+                    what,
+                    "a row of the queue cannot be and is passed over"
+                );
+                put_off(tx, IpId(*id))?;
+            }
             Err(NotAdvanced::Store(error)) => return Err(error),
             Err(refused) => return Err(StoreError::corrupt(refused.to_string())),
         }
     }
     Ok(due.len())
+}
+
+/// Makes a row due again later; its state is left as it is, for a person to look at.
+fn put_off(tx: &WriteTx<'_>, ip: IpId) -> Result<(), StoreError> {
+    const SQL: &str = "UPDATE ips SET due_at = ?2 WHERE id = ?1";
+    let later = tx.now().plus_secs(PUT_OFF_SECS);
+    tx.sql()
+        .prepare_cached(SQL)?
+        .execute(params![ip.0, later.as_micros()])?;
+    Ok(())
 }
 
 /// Looks again at everything in `checking`, since what is expected of it has changed.

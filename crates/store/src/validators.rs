@@ -13,6 +13,11 @@ use crate::hint::Hint;
 /// hammer a cloud that says no, short enough that a repaired port is back within a minute.
 const PORT_PAUSE_SECS: u32 = 60;
 
+/// How long a silent validator claims nothing if its agent neither reports nor registers, in
+/// seconds. An agent of the contract that slept through a lease has nothing to report, so its
+/// silence must end by itself; one that can ask but not report costs a lease in that time.
+pub(crate) const SILENCE_SECS: u32 = 300;
+
 /// A validator as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValidatorRow {

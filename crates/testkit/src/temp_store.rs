@@ -13,7 +13,8 @@ use crate::{FakeClock, START, rules};
 /// A database of its own, with a clock of its own, that goes with the test.
 #[derive(Debug)]
 pub struct TempStore {
-    store: Store,
+    /// `None` between an end and the next start.
+    store: Option<Store>,
     /// The time that the database sees.
     pub clock: Arc<FakeClock>,
     rules: Rules,
@@ -40,7 +41,7 @@ impl TempStore {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let clock = Arc::new(FakeClock::at(START));
         let hints = Arc::default();
-        let store = open(&folder, &clock, rules, &hints);
+        let store = Some(open(&folder, &clock, rules, &hints));
         Self {
             store,
             clock,
@@ -57,9 +58,12 @@ impl TempStore {
     }
 
     /// The database itself, for what [`Self::write`] and [`Self::read`] are too narrow for.
+    ///
+    /// # Panics
+    /// Between an end and the next start.
     #[must_use]
-    pub const fn store(&self) -> &Store {
-        &self.store
+    pub fn store(&self) -> &Store {
+        self.store.as_ref().expect("a database that is open")
     }
 
     /// Hints of all commits since the last call.
@@ -68,13 +72,20 @@ impl TempStore {
         std::mem::take(&mut *self.hints.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Ends the process, so to speak.
+    pub fn end(&mut self) {
+        self.store = None;
+    }
+
     /// Ends the process, so to speak, stays down for a while, starts again and resumes.
     ///
     /// # Panics
     /// If the file cannot be opened again.
     pub async fn restart(&mut self, down: Duration) {
         self.clock.advance(down);
-        self.store = open(&self.folder, &self.clock, self.rules, &self.hints);
+        // Only then is the file free for the next process.
+        self.end();
+        self.store = Some(open(&self.folder, &self.clock, self.rules, &self.hints));
         let moved = self.write(|tx| runtime::resume(tx)).await;
         moved.expect("a database that resumes");
     }
@@ -91,7 +102,7 @@ impl TempStore {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.store.write(job).await
+        self.store().write(job).await
     }
 
     /// See [`Store::read`].
@@ -106,7 +117,7 @@ impl TempStore {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.store.read(job).await
+        self.store().read(job).await
     }
 }
 

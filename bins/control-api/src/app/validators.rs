@@ -54,7 +54,7 @@ fn paused_because(row: &validators::ValidatorRow, now: Utc) -> String {
     }
     if row.silenced_at.is_some() {
         return "its agent let an address expire without a single report: it claims again after \
-                its next report or registration"
+                its next report or registration, or after five minutes"
             .to_owned();
     }
     if row.releasing && row.owns.is_none() {

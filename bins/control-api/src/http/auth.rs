@@ -7,8 +7,8 @@ use axum::response::{IntoResponse as _, Response};
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
-use super::Web;
 use super::error::ApiError;
+use super::{Web, body};
 
 /// What a token is good for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,21 @@ async fn check(level: Level, web: &Web, request: Request, next: Next) -> Respons
     if web.tokens.open(level, bearer(request.headers())) {
         next.run(request).await
     } else {
+        // Whoever is still sending gets to read the refusal.
+        body::discard(request.into_body(), web.body_limit).await;
         unauthorized()
+    }
+}
+
+/// The paths that are for administrators alone, whether there is such a path or not.
+const ADMIN_AREA: &str = "/api/v1/admin/";
+
+/// Lets only administrators into their area: not even what is there is told to others.
+pub(super) async fn admin_area(State(web): State<Web>, request: Request, next: Next) -> Response {
+    if request.uri().path().starts_with(ADMIN_AREA) {
+        check(Level::Admin, &web, request, next).await
+    } else {
+        next.run(request).await
     }
 }
 

@@ -31,6 +31,11 @@ fn too_large(limit: usize) -> ApiError {
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, text)
 }
 
+/// Reads and drops a body that is not looked at, within the bounds of one that is too large.
+pub(super) async fn discard(body: Body, limit: usize) {
+    drain(body, limit.saturating_mul(DRAIN_LIMITS)).await;
+}
+
 async fn drain(mut body: Body, mut allowance: usize) {
     let rest = async {
         while let Some(Ok(frame)) = body.frame().await {
@@ -55,7 +60,7 @@ async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, ApiError> {
             continue;
         };
         if limit < bytes.len() + data.len() {
-            drain(body, limit.saturating_mul(DRAIN_LIMITS)).await;
+            discard(body, limit).await;
             return Err(too_large(limit));
         }
         bytes.extend_from_slice(data);

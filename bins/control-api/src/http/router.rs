@@ -56,6 +56,7 @@ pub fn router(web: Web) -> Router {
     }
     all.fallback(async || NotFound)
         .method_not_allowed_fallback(not_allowed)
+        .layer(from_fn_with_state(web.clone(), auth::admin_area))
         .layer(from_fn_with_state(web.clone(), limits::in_time))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn(request_id))

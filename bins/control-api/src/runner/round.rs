@@ -11,6 +11,10 @@ use super::{Runner, complain};
 /// Ticks in one transaction: bounds how long the writing thread is held.
 const TICKS_MAX: u32 = 256;
 
+/// Associations that may wait for each one that the cloud is asked for at a time: enough to keep
+/// the worker busy, few enough that no claim grows old before its call.
+const CALLS_AHEAD: usize = 4;
+
 /// Pause after a fault of the database, so that a full disk is not hammered.
 const FAULT_PAUSE: Duration = Duration::from_secs(1);
 
@@ -36,9 +40,9 @@ pub(super) async fn run(runner: Runner) {
 async fn round(runner: &Runner) -> Result<Duration, StoreError> {
     let app = &runner.app;
     let now = app.now();
-    let (due, n_open) = app
+    let (due, orders) = app
         .read(move |conn| -> Result<_, StoreError> {
-            Ok((queue::next_due(conn, now)?, leases::orders(conn)?.len()))
+            Ok((queue::next_due(conn, now)?, leases::orders(conn)?))
         })
         .await?;
     if due.is_some_and(|due| due <= now) {
@@ -47,7 +51,15 @@ async fn round(runner: &Runner) -> Result<Duration, StoreError> {
             app.hub().schedule.notify_one();
         }
     }
-    let max = runner.gate.claims_max(now, n_open);
+    let n_waiting = orders
+        .iter()
+        .filter(|order| order.call == leases::Call::Associate)
+        .count();
+    let n_parallel = usize::try_from(app.timers().max_parallel_cloud_calls).unwrap_or(usize::MAX);
+    let room = n_parallel
+        .saturating_mul(CALLS_AHEAD)
+        .saturating_sub(n_waiting);
+    let max = runner.gate.claims_max(now, orders.len()).min(room);
     if max > 0 {
         let fresh = app.fresh_validators();
         app.write(move |tx| queue::claim(tx, &fresh, max)).await?;

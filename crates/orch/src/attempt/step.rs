@@ -131,13 +131,9 @@ impl AssigningFip {
             }
             Event::Report(_, Report::CloudFailed { kind, why }) => self.failed(*kind, why, ctx),
             Event::Order(Order::Tick) if self.answer_due <= ctx.now => {
-                // The worker's own time limit is shorter: only a lost answer gets here, and
-                // counting it keeps the number of rounds bounded (rule 8).
-                self.failed(
-                    super::FaultKind::Address,
-                    "no answer to the association",
-                    ctx,
-                )
+                // The worker's own time limit is shorter, and it always answers: what gets here
+                // was never called, behind too many slow calls, which is nobody's retry.
+                self.failed(super::FaultKind::Cloud, "no answer to the association", ctx)
             }
             Event::Order(Order::Tick) => to(self, []),
             Event::Order(Order::Cancel) => cancelled(self.head, Some(self.lease), ctx),

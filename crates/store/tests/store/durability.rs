@@ -148,17 +148,27 @@ async fn an_answer_comes_after_the_commit() {
 
 #[tokio::test]
 async fn a_database_of_a_newer_version_is_refused_and_left_alone() {
-    let world = World::new(1, 0).await;
+    let mut world = World::new(1, 0).await;
     world
         .sql()
         .pragma_update(None, "user_version", 999)
         .unwrap();
+    world.db.end();
     let refused = open(&world.db.path()).unwrap_err();
     assert!(
         matches!(refused, OpenError::Newer { found: 999, .. }),
         "{refused}"
     );
     assert!(refused.to_string().contains("start the newer program"));
+}
+
+#[tokio::test]
+async fn a_second_process_is_refused() {
+    let mut world = World::new(1, 0).await;
+    let refused = open(&world.db.path()).unwrap_err();
+    assert!(matches!(refused, OpenError::InUse { .. }), "{refused}");
+    world.db.end();
+    open(&world.db.path()).unwrap();
 }
 
 #[tokio::test]

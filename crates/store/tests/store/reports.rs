@@ -190,3 +190,15 @@ async fn hints_name_those_who_have_to_look_again() {
     assert_eq!(world.db.take_hints(), []);
     assert_eq!(world.state(ip).await, StateName::Failed);
 }
+
+#[tokio::test]
+async fn a_silence_also_ends_by_itself() {
+    let world = World::new(1, 0).await;
+    world.up_to_self_check(address(1)).await;
+    world.tick_after(120).await;
+    world.released(address(1)).await;
+    world.db.clock.advance_secs(299);
+    assert_eq!(world.claim().await, 0);
+    world.db.clock.advance_secs(1);
+    assert_eq!(world.claim().await, 1);
+}
