@@ -10,5 +10,6 @@ fn main() -> ExitCode {
         about: "Checks floating IPs from an outside site, as control-api assigns them",
         load: civ_prober::config::load,
         run: civ_prober::run,
+        extra: &[],
     })
 }

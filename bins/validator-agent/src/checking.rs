@@ -49,13 +49,14 @@ impl Checking {
             for named in added {
                 running.push(self.one(&desk, address.clone(), named));
             }
+            // Also when nothing was to be done at all, or a last change only took checks away: what
+            // was looked at just now is the newest list.
+            if running.is_empty() {
+                break;
+            }
             tokio::select! {
                 Some(()) = running.next() => {}
                 Ok(()) = newest.changed() => {}
-            }
-            let is_done = running.is_empty() && !newest.has_changed().unwrap_or(false);
-            if is_done {
-                break;
             }
         }
         let (ip_id, fence) = (self.claim.ip_id, self.claim.fence);

@@ -10,5 +10,6 @@ fn main() -> ExitCode {
         about: "Checks from a validator VM through the floating IP that control-api gave it",
         load: civ_validator_agent::config::load,
         run: civ_validator_agent::run,
+        extra: &[],
     })
 }

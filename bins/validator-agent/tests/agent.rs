@@ -412,3 +412,14 @@ async fn a_stop_ends_everything_in_time() {
         .unwrap()
         .unwrap();
 }
+
+/// All check types are switched off: the self-check alone decides, and nobody waits for the window.
+#[tokio::test]
+async fn nothing_to_check_is_complete_at_once() {
+    let stage = Stage::open(&[("v-1", "127.0.0.2")]).await;
+    stage.assign("v-1", "127.0.0.2", 7, AWAITING, &[]);
+    stage.self_check_of(7).await;
+    stage.assign("v-1", "127.0.0.2", 7, "checking", &[]);
+    stage.complete_of(7).await;
+    assert!(stage.rows_of(7).is_empty());
+}

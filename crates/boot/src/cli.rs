@@ -1,8 +1,11 @@
 //! The command line that all binaries share, and the version with its commit.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, Parser, Subcommand};
+
+use crate::secrets::Environment;
 
 /// `0.1.0 (commit 0123456789ab)`; the commit is `unknown` in a build from a bare archive.
 #[must_use]
@@ -13,6 +16,26 @@ pub const fn version() -> &'static str {
         env!("CIV_COMMIT"),
         ")"
     )
+}
+
+/// A subcommand that one binary has beside those of all.
+#[derive(Debug, Clone, Copy)]
+pub struct Extra {
+    /// Its command line; the name is the subcommand's.
+    pub command: fn() -> clap::Command,
+    /// Does what it says; gives the exit code.
+    pub run: fn(Asked) -> u8,
+}
+
+/// What an [`Extra`] is given.
+#[derive(Debug)]
+pub struct Asked {
+    /// What stands behind its name.
+    pub matches: ArgMatches,
+    /// The whole command line, for completions.
+    pub whole: clap::Command,
+    /// Where variables are read from.
+    pub environment: Arc<dyn Environment>,
 }
 
 #[derive(Debug, Parser)]

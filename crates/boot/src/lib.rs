@@ -14,5 +14,5 @@ pub mod secrets;
 mod signals;
 pub mod tasks;
 
-pub use cli::version;
+pub use cli::{Asked, Extra, version};
 pub use program::{Context, Program, Refused, main};

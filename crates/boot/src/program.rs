@@ -10,15 +10,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{CommandFactory as _, FromArgMatches as _};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 use tokio_util::sync::CancellationToken;
 
 use crate::chain::Chain;
-use crate::cli::{Command, Line, version};
+use crate::cli::{Asked, Command, Extra, Line, version};
 use crate::config::{Faults, Loaded};
 use crate::logging::{self, say};
 use crate::secrets::{Environment, ProcessEnvironment};
-use crate::signals::{Asked, Signals};
+use crate::signals::{self, Signals};
 use crate::tasks::Tasks;
 
 /// Time for an orderly end. Whoever stops us counts 5 s; the rest is for leaving the runtime.
@@ -38,6 +38,8 @@ pub struct Program<S, F> {
     pub load: fn(&Path) -> Result<Loaded<S>, Faults>,
     /// Runs until [`Context::shutdown`] is cancelled, then ends in order.
     pub run: fn(S, Context) -> F,
+    /// Subcommands of this binary alone.
+    pub extra: &'static [Extra],
 }
 
 /// What a running program is given.
@@ -89,21 +91,53 @@ fn with_args<S, F>(program: &Program<S, F>, args: impl IntoIterator<Item = OsStr
 where
     F: Future<Output = anyhow::Result<()>>,
 {
-    let line = Line::command().name(program.name).about(program.about);
-    let line = line.try_get_matches_from(args);
-    match line.and_then(|matches| Line::from_arg_matches(&matches)) {
-        Ok(Line {
-            command: Command::CheckConfig { file },
-        }) => check(program, &file),
-        Ok(Line {
-            command: Command::Run { config },
-        }) => start(program, &config),
+    let extra = program.extra.iter().map(|extra| (extra.command)());
+    let whole = Line::command()
+        .name(program.name)
+        .about(program.about)
+        .subcommands(extra);
+    let line = whole.clone().try_get_matches_from(args);
+    let line = line.and_then(|matches| match own(program.extra, matches) {
+        Ok((extra, matches)) => Ok(Said::Extra(extra, matches)),
+        Err(matches) => Line::from_arg_matches(&matches).map(|line| Said::Shared(line.command)),
+    });
+    match line {
+        Ok(Said::Shared(Command::CheckConfig { file })) => check(program, &file),
+        Ok(Said::Shared(Command::Run { config })) => start(program, &config),
+        Ok(Said::Extra(extra, matches)) => (extra.run)(Asked {
+            matches,
+            whole,
+            environment: Arc::new(ProcessEnvironment),
+        }),
         Err(error) => {
             // Help and version go to standard output with 0, the rest to standard error with 2; a
             // closed pipe behind us is no fault of ours.
             drop(error.print());
             if error.use_stderr() { EXIT_USAGE } else { 0 }
         }
+    }
+}
+
+/// What the command line says.
+enum Said {
+    /// A subcommand of all binaries.
+    Shared(Command),
+    /// One of this binary alone, and what stands behind its name.
+    Extra(Extra, ArgMatches),
+}
+
+/// The subcommand of this binary alone that was named; otherwise what was said, as it was.
+fn own(extras: &[Extra], mut matches: ArgMatches) -> Result<(Extra, ArgMatches), ArgMatches> {
+    let named = |extra: &&Extra| {
+        let command = (extra.command)();
+        matches.subcommand_name() == Some(command.get_name())
+    };
+    let Some(extra) = extras.iter().find(named).copied() else {
+        return Err(matches);
+    };
+    match matches.remove_subcommand() {
+        Some((_name, behind)) => Ok((extra, behind)),
+        None => Err(matches),
     }
 }
 
@@ -174,7 +208,7 @@ async fn live<S, F>(
     settings: S,
     run: fn(S, Context) -> F,
     environment: Arc<dyn Environment>,
-    asked: impl Asked,
+    asked: impl signals::Asked,
 ) -> u8
 where
     F: Future<Output = anyhow::Result<()>>,
@@ -199,7 +233,7 @@ where
 }
 
 /// Returns when the program has had its time, or was asked a second time to end.
-async fn give_up(mut asked: impl Asked, shutdown: &CancellationToken, tasks: &Tasks) {
+async fn give_up(mut asked: impl signals::Asked, shutdown: &CancellationToken, tasks: &Tasks) {
     let mut signals = 0_u32;
     tokio::select! {
         name = asked.next() => {
@@ -272,7 +306,7 @@ mod tests {
     /// Asks to end as often as it holds messages, then never again.
     struct Scripted(mpsc::UnboundedReceiver<()>);
 
-    impl Asked for Scripted {
+    impl signals::Asked for Scripted {
         async fn next(&mut self) -> &'static str {
             match self.0.recv().await {
                 Some(()) => "SIGTERM",
@@ -357,6 +391,14 @@ mod tests {
             about: "checks",
             load: refusing,
             run: orderly,
+            extra: &[Extra {
+                command: || clap::Command::new("count").arg(clap::Arg::new("n").required(true)),
+                run: |asked| {
+                    let n = asked.matches.get_one::<String>("n").unwrap();
+                    assert_eq!(asked.whole.get_name(), "prober");
+                    n.parse().unwrap()
+                },
+            }],
         };
         let code = |args: &[&str]| {
             let args = std::iter::once("prober").chain(args.iter().copied());
@@ -368,5 +410,7 @@ mod tests {
         assert_eq!(code(&["run"]), EXIT_USAGE);
         assert_eq!(code(&["walk"]), EXIT_USAGE);
         assert_eq!(code(&["check-config", "x.yaml"]), EXIT_USAGE);
+        assert_eq!(code(&["count", "7"]), 7);
+        assert_eq!(code(&["count"]), EXIT_USAGE);
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 use civ_types::{Address, Family, FipId, PortId};
 
-use crate::fault::{Fault, WriteFault};
+use crate::fault::{Fault, ReadFault, WriteFault};
 
 /// A floating IP as the cloud showed it at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +56,26 @@ impl FloatingIp {
     }
 }
 
+/// A floating IP in a listing of all: no more than is needed, since there may be 100,000.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// The cloud's id of it.
+    pub id: FipId,
+    /// The public address.
+    pub address: Address,
+    /// As [`FloatingIp::is_free`].
+    pub is_free: bool,
+}
+
+/// One page of a listing, as the cloud gave it: see [`crate::walk`] for what it may be worth.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Page {
+    /// Its rows, in the cloud's order.
+    pub rows: Vec<Listed>,
+    /// Whether more may follow: the cloud says so, or the page is full.
+    pub has_more: bool,
+}
+
 /// What the product asks of a cloud. Every call is one attempt with its own time limit.
 ///
 /// Writes go through [`crate::guard`], never straight through [`Cloud::set_port`].
@@ -81,6 +101,13 @@ pub trait Cloud: Send + Sync + Debug {
     /// # Errors
     /// [`Fault::Cloud`] if the listing could not be completed: a part of it is never returned.
     async fn on_ports(&self, ports: &[PortId]) -> Result<Vec<FloatingIp>, Fault>;
+
+    /// The page behind the floating IP `after` (from the beginning without one) of a listing of all
+    /// floating IPs of the project, or of its configured network; at most `limit` rows.
+    ///
+    /// # Errors
+    /// [`ReadFault`] says whether it is worth asking again.
+    async fn page(&self, after: Option<&FipId>, limit: u32) -> Result<Page, ReadFault>;
 
     /// Binds it to `port`, or to none, if its revision still is `revision`. Unguarded.
     ///

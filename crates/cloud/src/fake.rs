@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use tokio::sync::Notify;
 
 use civ_types::{Address, Family, FipId, PortId};
 
-use crate::cloud::{Cloud, FloatingIp};
-use crate::fault::{Fault, WriteFault};
+use crate::cloud::{Cloud, FloatingIp, Listed, Page};
+use crate::fault::{Fault, ReadFault, WriteFault};
 
 /// What happens to the next write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +34,17 @@ pub enum Trouble {
     TakenAfter(PortId),
 }
 
+/// What happens to the next page of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PageTrouble {
+    /// Refused with this.
+    Refused(ReadFault),
+    /// The floating IP that the page is to begin behind is deleted just before.
+    MarkerGone,
+    /// The page says what it was asked for, and only then is the floating IP bound to this port.
+    TakenAfter(FipId, PortId),
+}
+
 /// A write that was asked for, whatever came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
@@ -51,6 +63,9 @@ struct State {
     fips: BTreeMap<FipId, FloatingIp>,
     ports: BTreeSet<PortId>,
     troubles: VecDeque<Trouble>,
+    page_troubles: VecDeque<Option<PageTrouble>>,
+    /// Pages that may still be answered; `None`: all. Others wait for [`FakeCloud::let_pages`].
+    pages_left: Option<u32>,
     outage: Option<Fault>,
     /// Reads to come before it lands, and which of `writes` it is.
     late: Option<(u32, usize)>,
@@ -62,6 +77,7 @@ struct State {
 #[derive(Debug)]
 pub struct FakeCloud {
     state: Mutex<State>,
+    more_pages: Notify,
     families: Vec<Family>,
     has_revisions: bool,
 }
@@ -78,6 +94,7 @@ impl FakeCloud {
     pub fn new() -> Self {
         Self {
             state: Mutex::default(),
+            more_pages: Notify::new(),
             families: vec![Family::V4],
             has_revisions: true,
         }
@@ -151,6 +168,34 @@ impl FakeCloud {
         self.state().troubles.push_back(trouble);
     }
 
+    /// Adds to what the next pages meet, one each; `None`: nothing.
+    pub fn script_page(&self, trouble: Option<PageTrouble>) {
+        self.state().page_troubles.push_back(trouble);
+    }
+
+    /// From now on only that many pages are answered, and those behind them wait; `None`: all.
+    pub fn let_pages(&self, left: Option<u32>) {
+        self.state().pages_left = left;
+        self.more_pages.notify_waiters();
+    }
+
+    async fn turn_of_page(&self) {
+        loop {
+            let more = self.more_pages.notified();
+            let mut more = std::pin::pin!(more);
+            more.as_mut().enable();
+            match &mut self.state().pages_left {
+                None => return,
+                Some(0) => {}
+                Some(left) => {
+                    *left -= 1;
+                    return;
+                }
+            }
+            more.await;
+        }
+    }
+
     /// From now on every call fails with this; `None` ends it.
     pub fn set_outage(&self, fault: Option<Fault>) {
         self.state().outage = fault;
@@ -198,6 +243,45 @@ impl State {
             None => None,
         };
         Ok(())
+    }
+
+    fn page(&mut self, after: Option<&FipId>, limit: u32) -> Result<Page, ReadFault> {
+        let trouble = self.page_troubles.pop_front().flatten();
+        match (&trouble, after) {
+            (Some(PageTrouble::Refused(fault)), _) => return Err(fault.clone()),
+            (Some(PageTrouble::MarkerGone), Some(id)) => drop(self.fips.remove(id)),
+            _ => {}
+        }
+        self.read().map_err(|fault| match fault {
+            Fault::Cloud { text, retry_after } => ReadFault {
+                text,
+                retry_after,
+                passes: true,
+            },
+            Fault::Address { text } | Fault::Port { text } => ReadFault::lasting(text),
+        })?;
+        // Like Neutron: a marker that is gone brings the first page.
+        let known = after.filter(|id| self.fips.contains_key(id));
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let behind = |fip: &&FloatingIp| known.is_none_or(|id| *id < fip.id);
+        let rows: Vec<Listed> = self
+            .fips
+            .values()
+            .filter(behind)
+            .take(limit)
+            .map(|fip| Listed {
+                id: fip.id.clone(),
+                address: fip.address,
+                is_free: fip.is_free(),
+            })
+            .collect();
+        if let Some(PageTrouble::TakenAfter(id, port)) = trouble {
+            self.take(&id, port);
+        }
+        Ok(Page {
+            has_more: rows.len() == limit,
+            rows,
+        })
     }
 
     fn carry_out(&mut self, index: usize) -> Result<FloatingIp, WriteFault> {
@@ -319,6 +403,11 @@ impl Cloud for FakeCloud {
         state.read()?;
         let bound = |fip: &&FloatingIp| fip.port.as_ref().is_some_and(|port| ports.contains(port));
         Ok(state.fips.values().filter(bound).cloned().collect())
+    }
+
+    async fn page(&self, after: Option<&FipId>, limit: u32) -> Result<Page, ReadFault> {
+        self.turn_of_page().await;
+        self.state().page(after, limit)
     }
 
     async fn set_port(

@@ -50,6 +50,65 @@ pub enum WriteFault {
     Fault(#[from] Fault),
 }
 
+/// Why a read failed, with what whoever repeats it has to know.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct ReadFault {
+    /// What was seen.
+    pub text: String,
+    /// As in [`Fault::Cloud`].
+    pub retry_after: Option<Duration>,
+    /// Whether the same call may well succeed a moment later: no answer, a broken one, 5xx, 408,
+    /// 429, or a refusal that names a time to wait. Other refusals stay what they are.
+    pub passes: bool,
+}
+
+impl ReadFault {
+    /// No answer, or one that is not understood.
+    #[must_use]
+    pub fn passing(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            retry_after: None,
+            passes: true,
+        }
+    }
+
+    /// Something that repeating does not change.
+    #[must_use]
+    pub fn lasting(text: impl Into<String>) -> Self {
+        Self {
+            passes: false,
+            ..Self::passing(text)
+        }
+    }
+
+    pub(crate) fn refused(refusal: &Refusal) -> Self {
+        let status = refusal.status;
+        Self {
+            text: describe(refusal),
+            retry_after: refusal.retry_after,
+            passes: status >= 500 || matches!(status, 408 | 429) || refusal.retry_after.is_some(),
+        }
+    }
+}
+
+/// Whatever is refused to a read is no single address's fault.
+impl From<ReadFault> for Fault {
+    fn from(fault: ReadFault) -> Self {
+        Self::Cloud {
+            text: fault.text,
+            retry_after: fault.retry_after,
+        }
+    }
+}
+
+impl From<ReadFault> for WriteFault {
+    fn from(fault: ReadFault) -> Self {
+        Self::Fault(fault.into())
+    }
+}
+
 impl Fault {
     /// A fault of the cloud that names no time to wait.
     #[must_use]
@@ -111,11 +170,6 @@ pub(crate) fn blame(refusal: &Refusal) -> WriteFault {
     }
 }
 
-/// The table, for a read or a login: whatever is refused there is no single address's fault.
-pub(crate) fn blame_read(refusal: &Refusal) -> Fault {
-    cloud_fault(describe(refusal), refusal)
-}
-
 /// Whether Neutron itself says that there is no such floating IP.
 pub(crate) fn is_missing(refusal: &Refusal) -> bool {
     refusal.status == 404 && refusal.body.kind.as_deref() == Some("FloatingIPNotFound")
@@ -167,7 +221,7 @@ mod tests {
                 let refusal = refusal($status, $kind, $message);
                 let blamed = blame(&refusal);
                 assert!(matches!(blamed, $blamed), "{blamed:?}");
-                assert!(matches!(blame_read(&refusal), Fault::Cloud { .. }));
+                assert!(matches!(ReadFault::refused(&refusal).into(), Fault::Cloud { .. }));
             }
         )*};
     }
@@ -203,13 +257,29 @@ mod tests {
     }
 
     #[test]
+    fn what_passes_is_told_from_what_stays() {
+        let passes = |status| ReadFault::refused(&refusal(status, "", "")).passes;
+        for status in [408, 429, 500, 502, 503, 504] {
+            assert!(passes(status), "{status}");
+        }
+        for status in [302, 400, 401, 403, 404, 409, 413] {
+            assert!(!passes(status), "{status}");
+        }
+        let limited = Refusal {
+            retry_after: Some(Duration::from_secs(3)),
+            ..refusal(413, "", "")
+        };
+        assert!(ReadFault::refused(&limited).passes);
+    }
+
+    #[test]
     fn a_message_says_what_was_asked_and_answered() {
-        let text = blame_read(&refusal(409, "OverQuota", "no\nmore")).to_string();
+        let text = ReadFault::refused(&refusal(409, "OverQuota", "no\nmore")).to_string();
         assert_eq!(
             text,
             "PUT /v2.0/floatingips/f was answered 409 OverQuota: no more"
         );
-        let text = blame_read(&refusal(502, "", "")).to_string();
+        let text = ReadFault::refused(&refusal(502, "", "")).to_string();
         assert_eq!(
             text,
             "PUT /v2.0/floatingips/f was answered 502 without a reason"

@@ -243,6 +243,13 @@ async fn read_back(
         Ok(None) => return gone(seen),
         Err(fault) => return Association::Failed(fault),
     };
+    // A copy that still lags behind says nothing about the present: the answer is the newest there
+    // is, and the self-check proves or disproves it.
+    let now = if is_older(&now, answer) {
+        answer.clone()
+    } else {
+        now
+    };
     let ours = now.is_on(port.id());
     if ours && is_alone {
         let adopted = false;
@@ -270,14 +277,15 @@ async fn read_since(cloud: &dyn Cloud, answer: &FloatingIp) -> Result<Option<Flo
     for pause in SETTLE_PAUSES {
         tokio::time::sleep(pause).await;
         last = cloud.get(&answer.id).await?;
-        let is_older = last
-            .as_ref()
-            .is_some_and(|now| now.revision < answer.revision);
-        if !is_older {
+        if !last.as_ref().is_some_and(|now| is_older(now, answer)) {
             break;
         }
     }
     Ok(last)
+}
+
+fn is_older(now: &FloatingIp, answer: &FloatingIp) -> bool {
+    now.revision < answer.revision
 }
 
 async fn settle_association(
@@ -314,6 +322,8 @@ pub async fn release(cloud: &dyn Cloud, id: &FipId, port: &OwnPort) -> Release {
             Err(end) => return end,
         };
         match cloud.set_port(id, None, seen.revision).await {
+            // An answer that shows it on our port still is no release, whatever its status says.
+            Ok(answer) if answer.is_on(port.id()) => {}
             Ok(answer) => {
                 warn_of_another_writer(&seen, &answer);
                 return Release::Released;
@@ -326,7 +336,10 @@ pub async fn release(cloud: &dyn Cloud, id: &FipId, port: &OwnPort) -> Release {
             Err(WriteFault::Fault(fault)) => return Release::Failed(fault),
         }
     }
-    let text = format!("floating IP {id} changes all the time: somebody else works on it");
+    let text = format!(
+        "floating IP {id} cannot be released: somebody else changes it all the time, or the cloud \
+         says yes and leaves it where it is"
+    );
     Release::Failed(Fault::Address { text })
 }
 

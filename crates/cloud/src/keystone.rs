@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use civ_types::Utc;
 
-use crate::fault::{Fault, blame_read};
+use crate::fault::ReadFault;
 use crate::http::exchange;
 use crate::openstack::{Auth, Domain, OpenStackConfig, Scope, User};
 use crate::wire::{Service, TokenOne};
@@ -44,7 +44,7 @@ struct State {
     token: Option<Arc<Token>>,
     generation: u64,
     /// The last login, if it failed: when that was known, and why.
-    failure: Option<(Instant, Fault)>,
+    failure: Option<(Instant, ReadFault)>,
 }
 
 /// Logs in when needed and hands out the token.
@@ -75,7 +75,7 @@ impl Session {
     }
 
     /// A token that is not about to end and is not of generation `refused`.
-    pub(crate) async fn token(&self, refused: Option<u64>) -> Result<Arc<Token>, Fault> {
+    pub(crate) async fn token(&self, refused: Option<u64>) -> Result<Arc<Token>, ReadFault> {
         let asked_at = Instant::now();
         let mut state = self.state.lock().await;
         let usable = state
@@ -111,7 +111,7 @@ impl Session {
         }
     }
 
-    async fn log_in(&self, generation: u64) -> Result<Token, Fault> {
+    async fn log_in(&self, generation: u64) -> Result<Token, ReadFault> {
         let started = Instant::now();
         let body = request_body(&self.config.auth);
         let sent = exchange(
@@ -120,11 +120,11 @@ impl Session {
             self.tokens_url.clone(),
             |request| request.json(&body),
         );
-        let answer = sent.await.map_err(|lost| Fault::cloud(lost.text))?;
+        let answer = sent.await.map_err(|lost| ReadFault::passing(lost.text))?;
         if !answer.is_success() {
-            return Err(blame_read(&answer.refusal()));
+            return Err(ReadFault::refused(&answer.refusal()));
         }
-        let odd = |what: &str| Fault::cloud(format!("Keystone's answer to the login {what}"));
+        let odd = |what: &str| ReadFault::lasting(format!("Keystone's answer to the login {what}"));
         let header = answer.headers.get("x-subject-token").cloned();
         let mut header = header.ok_or_else(|| odd("has no X-Subject-Token"))?;
         header.set_sensitive(true);
@@ -150,7 +150,7 @@ impl Session {
         })
     }
 
-    fn network_endpoint(&self, catalog: &[Service]) -> Result<Url, Fault> {
+    fn network_endpoint(&self, catalog: &[Service]) -> Result<Url, ReadFault> {
         let OpenStackConfig {
             region, interface, ..
         } = &self.config;
@@ -164,12 +164,12 @@ impl Session {
         });
         let found = found.ok_or_else(|| {
             let place = region.as_deref().unwrap_or("any");
-            Fault::cloud(format!(
+            ReadFault::lasting(format!(
                 "the catalog has no network endpoint with interface {interface} in region {place}"
             ))
         })?;
         neutron_base(&found.url).ok_or_else(|| {
-            Fault::cloud(format!(
+            ReadFault::lasting(format!(
                 "the catalog's network endpoint {:?} is no URL",
                 found.url
             ))

@@ -16,8 +16,9 @@ mod http;
 mod keystone;
 mod neutron;
 mod openstack;
+pub mod walk;
 mod wire;
 
-pub use cloud::{Cloud, FloatingIp};
-pub use fault::{Fault, WriteFault};
+pub use cloud::{Cloud, FloatingIp, Listed, Page};
+pub use fault::{Fault, ReadFault, WriteFault};
 pub use openstack::{Auth, ConnectError, Domain, OpenStack, OpenStackConfig, Scope, User};

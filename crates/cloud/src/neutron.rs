@@ -10,21 +10,25 @@ use tokio::sync::OnceCell;
 use civ_types::{Address, FipId, PortId};
 
 use crate::clip::clip;
-use crate::cloud::FloatingIp;
-use crate::fault::{Fault, WriteFault, blame, blame_read, is_missing, lost_write};
+use crate::cloud::{FloatingIp, Listed, Page};
+use crate::fault::{Fault, ReadFault, WriteFault, blame, is_missing, lost_write};
 use crate::http::{Answer, NoAnswer, exchange};
 use crate::keystone::{Session, Token};
+use crate::walk::{Next, Walk};
 use crate::wire::{FipOne, FipPage, NetworkPage, PortChange, PortValue};
 
 /// Ports named in one query: 46 bytes each keep the request line well below the 8 kB that proxies
 /// commonly take.
 const PORTS_PER_QUERY: usize = 100;
 
-/// A listing of a few ports that goes on for longer than this many pages is going in circles.
-const PAGES_MAX: usize = 1_000;
-
-/// How often a listing begins anew because its marker vanished from under it.
-const RESTARTS_MAX: usize = 3;
+/// The keys that a listing of all is about.
+const LISTED_FIELDS: [&str; 5] = [
+    "id",
+    "floating_ip_address",
+    "port_id",
+    "router_id",
+    "port_forwardings",
+];
 
 /// Query parameters, in order; keys may repeat.
 type Query = Vec<(&'static str, String)>;
@@ -84,13 +88,15 @@ impl Neutron {
             return Ok(None);
         }
         let one: FipOne = decode_read(&answer)?;
-        one.read().map(Some).map_err(|why| not_understood(&why))
+        one.read()
+            .map(Some)
+            .map_err(|why| not_understood(&why).into())
     }
 
     pub(crate) async fn on_ports(&self, ports: &[PortId]) -> Result<Vec<FloatingIp>, Fault> {
         let mut found = BTreeMap::new();
         for chunk in ports.chunks(PORTS_PER_QUERY) {
-            self.walk(chunk, &mut found).await?;
+            found.append(&mut self.walk(chunk).await?);
         }
         Ok(found
             .into_values()
@@ -98,53 +104,57 @@ impl Neutron {
             .collect())
     }
 
-    /// Follows the pages of one listing. Neither a short page nor a missing `next` alone ends it
-    /// (servers cap pages, and some forget the link), and a marker whose row was deleted brings
-    /// the first page again: then the walk begins anew, for rows may have been passed over.
-    async fn walk(
-        &self,
-        ports: &[PortId],
-        found: &mut BTreeMap<FipId, FloatingIp>,
-    ) -> Result<(), Fault> {
-        let limit = usize::try_from(self.page_size).unwrap_or(usize::MAX);
-        let mut restarts = 0;
-        let mut walked = BTreeMap::new();
+    /// Follows the pages of one listing to its end: see [`crate::walk`].
+    async fn walk(&self, ports: &[PortId]) -> Result<BTreeMap<FipId, FloatingIp>, Fault> {
+        let (mut walk, mut found) = (Walk::default(), BTreeMap::new());
         let mut marker = None;
-        for _ in 0..PAGES_MAX {
-            let page: FipPage = self
-                .read(&["floatingips"], &self.listing(ports, marker.as_ref()))
-                .await?;
-            let has_next = page.has_next();
-            let rows = page.read().map_err(|why| not_understood(&why))?;
-            let is_full = rows.len() >= limit;
-            marker = rows.last().map(|fip| fip.id.clone());
-            let is_again = rows.iter().any(|fip| walked.contains_key(&fip.id));
-            walked.extend(rows.into_iter().map(|fip| (fip.id.clone(), fip)));
-            if is_again {
-                restarts += 1;
-                if restarts > RESTARTS_MAX {
-                    break;
+        loop {
+            let named = ports.iter().map(|port| ("port_id", port.to_string()));
+            let query = paging(named.collect(), marker.as_ref(), self.page_size);
+            let (rows, has_more) = self.read_page(&query, self.page_size).await?;
+            let next = walk.take(rows.iter().map(|fip| fip.id.clone()), has_more);
+            found.extend(rows.into_iter().map(|fip| (fip.id.clone(), fip)));
+            match next.map_err(|endless| Fault::cloud(endless.to_string()))? {
+                Next::After(id) => marker = id,
+                Next::End => {
+                    found.retain(|id, _| walk.saw(id));
+                    return Ok(found);
                 }
-                found.append(&mut walked);
-                marker = None;
-            } else if marker.is_none() || !(has_next || is_full) {
-                found.append(&mut walked);
-                return Ok(());
             }
         }
-        Err(Fault::cloud(
-            "the list of floating IPs does not come to an end: its pages repeat",
-        ))
     }
 
-    fn listing(&self, ports: &[PortId], marker: Option<&FipId>) -> Query {
-        let named = ports.iter().map(|port| ("port_id", port.to_string()));
-        let mut query: Query = named.collect();
-        query.push(("limit", self.page_size.to_string()));
-        query.push(("sort_key", "id".to_owned()));
-        query.push(("sort_dir", "asc".to_owned()));
-        query.extend(marker.map(|id| ("marker", id.to_string())));
-        query
+    async fn read_page(
+        &self,
+        query: &Query,
+        limit: u32,
+    ) -> Result<(Vec<FloatingIp>, bool), ReadFault> {
+        let page: FipPage = self.read(&["floatingips"], query).await?;
+        let has_next = page.has_next();
+        let rows = page.read().map_err(|why| not_understood(&why))?;
+        let is_full = rows.len() >= usize::try_from(limit).unwrap_or(usize::MAX);
+        Ok((rows, has_next || is_full))
+    }
+
+    /// One page of all floating IPs, with the keys that are needed and no others.
+    pub(crate) async fn page(&self, after: Option<&FipId>, limit: u32) -> Result<Page, ReadFault> {
+        let mut query: Query = LISTED_FIELDS
+            .iter()
+            .map(|key| ("fields", (*key).to_owned()))
+            .collect();
+        if let Some(id) = self.network_id().await? {
+            query.push(("floating_network_id", id));
+        }
+        let (rows, has_more) = self.read_page(&paging(query, after, limit), limit).await?;
+        let rows = rows.into_iter().map(|fip| Listed {
+            is_free: fip.is_free(),
+            id: fip.id,
+            address: fip.address,
+        });
+        Ok(Page {
+            rows: rows.collect(),
+            has_more,
+        })
     }
 
     pub(crate) async fn set_port(
@@ -194,7 +204,7 @@ impl Neutron {
         })
     }
 
-    async fn network_id(&self) -> Result<Option<String>, Fault> {
+    async fn network_id(&self) -> Result<Option<String>, ReadFault> {
         let Some(wanted) = &self.floating_network else {
             return Ok(None);
         };
@@ -204,7 +214,7 @@ impl Neutron {
         id.await.cloned().map(Some)
     }
 
-    async fn look_up_network(&self, wanted: &str) -> Result<String, Fault> {
+    async fn look_up_network(&self, wanted: &str) -> Result<String, ReadFault> {
         for key in ["id", "name"] {
             let page: NetworkPage = self
                 .read(&["networks"], &vec![(key, wanted.to_owned())])
@@ -213,24 +223,28 @@ impl Neutron {
                 [] => {}
                 [one] => return Ok(one.id.clone()),
                 _ => {
-                    return Err(Fault::cloud(format!(
+                    return Err(ReadFault::lasting(format!(
                         "several networks are named {wanted:?}: give the id in \
                          openstack.floating_network"
                     )));
                 }
             }
         }
-        Err(Fault::cloud(format!(
+        Err(ReadFault::lasting(format!(
             "there is no network {wanted:?}, or it is not shown to us: see \
              openstack.floating_network"
         )))
     }
 
-    async fn read<T: DeserializeOwned>(&self, path: &[&str], query: &Query) -> Result<T, Fault> {
+    async fn read<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &Query,
+    ) -> Result<T, ReadFault> {
         decode_read(&self.ask(path, query).await?)
     }
 
-    async fn ask(&self, path: &[&str], query: &Query) -> Result<Answer, Fault> {
+    async fn ask(&self, path: &[&str], query: &Query) -> Result<Answer, ReadFault> {
         let send = |token: &Token, url: Url| {
             let token = token.header.clone();
             async move {
@@ -241,7 +255,7 @@ impl Neutron {
             }
         };
         let sent = self.with_token(path, query, send).await?;
-        sent.map_err(|lost| Fault::cloud(lost.text))
+        sent.map_err(|lost| ReadFault::passing(lost.text))
     }
 
     /// Sends with a token, and once more with a new one if that was refused. A second 401 is the
@@ -251,7 +265,7 @@ impl Neutron {
         path: &[&str],
         query: &Query,
         send: impl Fn(&Token, Url) -> F,
-    ) -> Result<Result<Answer, NoAnswer>, Fault>
+    ) -> Result<Result<Answer, NoAnswer>, ReadFault>
     where
         F: Future<Output = Result<Answer, NoAnswer>>,
     {
@@ -265,6 +279,15 @@ impl Neutron {
     }
 }
 
+/// The parameters of one page. In order of id, so that a marker means the same to every page.
+fn paging(mut query: Query, after: Option<&FipId>, limit: u32) -> Query {
+    query.push(("limit", limit.to_string()));
+    query.push(("sort_key", "id".to_owned()));
+    query.push(("sort_dir", "asc".to_owned()));
+    query.extend(after.map(|id| ("marker", id.to_string())));
+    query
+}
+
 fn url(base: &Url, path: &[&str], query: &Query) -> Url {
     let mut url = base.clone();
     if let Ok(mut segments) = url.path_segments_mut() {
@@ -276,21 +299,21 @@ fn url(base: &Url, path: &[&str], query: &Query) -> Url {
     url
 }
 
-fn decode_read<T: DeserializeOwned>(answer: &Answer) -> Result<T, Fault> {
+fn decode_read<T: DeserializeOwned>(answer: &Answer) -> Result<T, ReadFault> {
     if !answer.is_success() {
-        return Err(blame_read(&answer.refusal()));
+        return Err(ReadFault::refused(&answer.refusal()));
     }
     serde_json::from_slice(&answer.body).map_err(|error| {
         let why = clip(&error.to_string());
-        Fault::cloud(format!(
+        ReadFault::passing(format!(
             "the answer to {} is not understood: {why}",
             answer.asked
         ))
     })
 }
 
-fn not_understood(why: &str) -> Fault {
-    Fault::cloud(format!(
+fn not_understood(why: &str) -> ReadFault {
+    ReadFault::passing(format!(
         "a floating IP in Neutron's answer is not understood: {why}"
     ))
 }

@@ -9,8 +9,8 @@ use secrecy::SecretString;
 
 use civ_types::{Address, Family, FipId, PortId};
 
-use crate::cloud::{Cloud, FloatingIp};
-use crate::fault::{Fault, WriteFault};
+use crate::cloud::{Cloud, FloatingIp, Page};
+use crate::fault::{Fault, ReadFault, WriteFault};
 use crate::keystone::{Session, neutron_base, tokens_url};
 use crate::neutron::Neutron;
 
@@ -223,6 +223,10 @@ impl Cloud for OpenStack {
 
     async fn on_ports(&self, ports: &[PortId]) -> Result<Vec<FloatingIp>, Fault> {
         self.neutron.on_ports(ports).await
+    }
+
+    async fn page(&self, after: Option<&FipId>, limit: u32) -> Result<Page, ReadFault> {
+        self.neutron.page(after, limit).await
     }
 
     async fn set_port(

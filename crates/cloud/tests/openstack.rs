@@ -523,6 +523,55 @@ async fn a_list_is_followed_to_its_end_whatever_the_size_of_its_pages() {
 }
 
 #[tokio::test]
+async fn a_page_says_whether_it_is_worth_asking_again() {
+    let served = Served::new(Setup::default()).await;
+    let cloud = served.client();
+    let answer = |status, retry_after| Action::Answer {
+        status,
+        body: AnswerBody::Empty,
+        retry_after,
+    };
+    for (trouble, passes) in [
+        (answer(500, None), true),
+        (answer(503, None), true),
+        (answer(429, Some(7)), true),
+        (answer(400, None), false),
+        (answer(403, None), false),
+        (Action::CutMidBody, true),
+    ] {
+        served.rule(Match::next("GET", FIPS), trouble.clone());
+        let fault = cloud.page(None, 5).await.unwrap_err();
+        assert_eq!(fault.passes, passes, "{trouble:?}: {fault}");
+        let wish = fault.retry_after.map(|time| time.as_secs());
+        assert_eq!(
+            wish,
+            matches!(trouble, Action::Answer { status: 429, .. }).then_some(7)
+        );
+    }
+    served.rule(Match::next("POST", TOKENS), answer(401, None));
+    let fault = served.client().page(None, 5).await.unwrap_err();
+    assert!(!fault.passes, "{fault}");
+}
+
+#[tokio::test]
+async fn a_page_asks_for_no_more_than_it_needs() {
+    let served = Served::new(Setup::default()).await;
+    let network = Setup::default().network_name;
+    let cloud = connect(&served, |config| config.floating_network = Some(network));
+    assert_eq!(cloud.page(None, 4).await.unwrap().rows.len(), 4);
+    let calls = served.sim.calls();
+    let query = &calls.iter().find(|call| call.path == FIPS).unwrap().query;
+    for part in [
+        "fields=port_id",
+        "fields=router_id",
+        "limit=4",
+        "floating_network_id=",
+    ] {
+        assert!(query.contains(part), "{query}");
+    }
+}
+
+#[tokio::test]
 async fn a_configuration_is_checked_without_the_network() {
     let served = Served::new(Setup::default()).await;
     let refused = |change: &dyn Fn(&mut OpenStackConfig)| {

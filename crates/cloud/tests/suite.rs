@@ -5,8 +5,11 @@
 
 mod common;
 
-use civ_cloud::fake::{FakeCloud, Trouble as FakeTrouble};
+use std::collections::BTreeMap;
+
+use civ_cloud::fake::{FakeCloud, PageTrouble, Trouble as FakeTrouble};
 use civ_cloud::guard::{Association, OwnPort, OwnPorts, Release, associate, release};
+use civ_cloud::walk::{Next, Walk};
 use civ_cloud::{Cloud, Fault, FloatingIp, OpenStack};
 use civ_cloudsim::{Action, AnswerBody, FipSetup, Match, PortSetup, Setup};
 use civ_types::{FipId, PortId};
@@ -39,6 +42,8 @@ trait Rig {
     fn script(&self, trouble: Trouble);
     async fn rebind(&self, last: u8, port: Option<&str>);
     async fn remove_fip(&self, last: u8);
+    /// Before the `nth` page from now, counted from 1, the row that it begins behind is deleted.
+    fn remove_marker(&self, nth: u32);
     fn port_of(&self, last: u8) -> Option<String>;
     fn n_writes(&self) -> usize;
 }
@@ -88,6 +93,13 @@ impl Rig for InMemory {
 
     async fn remove_fip(&self, last: u8) {
         self.0.remove_fip(&Self::id(last));
+    }
+
+    fn remove_marker(&self, nth: u32) {
+        for _ in 1..nth {
+            self.0.script_page(None);
+        }
+        self.0.script_page(Some(PageTrouble::MarkerGone));
     }
 
     fn port_of(&self, last: u8) -> Option<String> {
@@ -162,6 +174,14 @@ impl Rig for OverHttp {
 
     async fn remove_fip(&self, last: u8) {
         self.served.sim.remove_fip(ip(last)).await;
+    }
+
+    fn remove_marker(&self, nth: u32) {
+        let matches = Match {
+            nth,
+            ..Match::next("GET", "/v2.0/floatingips")
+        };
+        self.served.rule(matches, Action::RemoveMarker);
     }
 
     fn port_of(&self, last: u8) -> Option<String> {
@@ -412,6 +432,47 @@ async fn what_hangs_on_our_ports_is_listed(rig: &impl Rig) {
     assert_eq!(rig.cloud().on_ports(&[]).await, Ok(Vec::new()));
 }
 
+/// All pages to the end: each address once, in order, and whether it is free.
+async fn listed(rig: &impl Rig, limit: u32) -> Vec<(u8, bool)> {
+    let (mut walk, mut marker, mut found) = (Walk::default(), None, BTreeMap::new());
+    loop {
+        let page = rig.cloud().page(marker.as_ref(), limit).await.unwrap();
+        assert!(page.rows.len() <= limit as usize);
+        let next = walk.take(page.rows.iter().map(|row| row.id.clone()), page.has_more);
+        for row in page.rows {
+            let text = row.address.to_string();
+            let last: u8 = text.rsplit('.').next().unwrap().parse().unwrap();
+            found.insert(last, (row.id, (last, row.is_free)));
+        }
+        match next.unwrap() {
+            Next::End => {
+                let seen = found.into_values().filter(|(id, _)| walk.saw(id));
+                let mut seen: Vec<_> = seen.map(|(_, row)| row).collect();
+                seen.sort_unstable();
+                return seen;
+            }
+            Next::After(id) => marker = id,
+        }
+    }
+}
+
+async fn all_are_listed_whatever_the_size_of_the_pages(rig: &impl Rig) {
+    rig.rebind(10, Some("port-1")).await;
+    rig.rebind(11, Some("port-x")).await;
+    let mut expected: Vec<(u8, bool)> = (10..20).map(|last| (last, last > 11)).collect();
+    expected.push((30, false));
+    for limit in [1, 2, 3, 11, 1_000] {
+        assert_eq!(listed(rig, limit).await, expected, "pages of {limit}");
+    }
+}
+
+async fn a_marker_that_vanishes_hides_nothing(rig: &impl Rig) {
+    rig.remove_marker(3);
+    let found = listed(rig, 2).await;
+    assert_eq!(found.len(), 10, "and is not there itself");
+    assert_eq!(listed(rig, 2).await, found);
+}
+
 macro_rules! suite {
     ($($name:ident)*) => {
         mod in_memory {
@@ -448,4 +509,6 @@ suite! {
     a_port_that_cannot_is_the_ports_fault
     a_busy_cloud_is_asked_once_and_says_how_long
     what_hangs_on_our_ports_is_listed
+    all_are_listed_whatever_the_size_of_the_pages
+    a_marker_that_vanishes_hides_nothing
 }

@@ -268,9 +268,10 @@ async fn an_old_server_is_asked_at_the_interval_and_at_once_on_a_wish() {
         .assign("agents/v-1", vec![assignment(42, 7, "checking")]);
     stage.seat.ask_again();
     assigned(&stage, Some(7)).await;
+    // The first poll may have brought the news itself, if it was answered late.
     stage
         .server
-        .until("settles", |s| s.calls("assignment").len() >= 3)
+        .until("settles", |s| s.calls("assignment").len() >= 2)
         .await;
     // One more if the wish came while the first poll was under way.
     stage

@@ -8,8 +8,11 @@
 
 pub mod attempt;
 pub mod backoff;
+pub mod cycle;
+pub mod delivery;
 pub mod expected;
 pub mod plan;
 pub mod presence;
 pub mod reconcile;
+pub mod scan;
 pub mod self_check;

@@ -41,7 +41,7 @@ impl CheckName {
             return Err(IdError::Empty);
         }
         if text.len() > Self::BYTES_MAX {
-            return Err(IdError::TooLong);
+            return Err(IdError::TooLong(Self::BYTES_MAX));
         }
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
         if !text.chars().all(plain) {

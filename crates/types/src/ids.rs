@@ -3,10 +3,11 @@
 
 use std::fmt;
 
-/// Longest accepted name of a validator, site, port or floating IP, in bytes.
+/// Longest accepted name of a validator, site, port or floating IP, in characters.
 ///
-/// OpenStack's ids are 36 characters; the rest is room for names that people invent.
-const NAME_BYTES_MAX: usize = 128;
+/// OpenStack's ids are 36; the rest is room for names that people invent. Characters, since that
+/// is what JSON Schema counts: the published contract says exactly what is accepted.
+const NAME_CHARS_MAX: usize = 128;
 
 /// Why a text is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,9 +15,9 @@ pub enum IdError {
     /// Nothing, or nothing but white space.
     #[error("must not be empty")]
     Empty,
-    /// Longer than 128 bytes.
-    #[error("must be at most {NAME_BYTES_MAX} bytes long")]
-    TooLong,
+    /// Longer than the limit of its kind: 128 for names, 64 for check types.
+    #[error("must be at most {0} characters long")]
+    TooLong(usize),
     /// Not the letters of a check type.
     #[error("may hold lower-case letters, digits, - and _ alone")]
     NotPlain,
@@ -29,8 +30,8 @@ fn checked(text: &str) -> Result<String, IdError> {
     if text.trim().is_empty() {
         return Err(IdError::Empty);
     }
-    if text.len() > NAME_BYTES_MAX {
-        return Err(IdError::TooLong);
+    if text.chars().count() > NAME_CHARS_MAX {
+        return Err(IdError::TooLong(NAME_CHARS_MAX));
     }
     if text.chars().any(|c| c.is_control() || c == '/') {
         return Err(IdError::BadCharacter);
@@ -45,7 +46,7 @@ macro_rules! names {
         pub struct $name(String);
 
         impl $name {
-            /// Takes a text of 1 to 128 bytes without control characters and slashes.
+            /// Takes a text of 1 to 128 characters without control characters and slashes.
             ///
             /// # Errors
             /// [`IdError`] says what is wrong with it.
@@ -117,6 +118,7 @@ mod tests {
         assert_eq!(ValidatorId::parse(" "), Err(IdError::Empty));
         assert_eq!(SiteId::parse("a/b"), Err(IdError::BadCharacter));
         assert_eq!(SiteId::parse("a\nb"), Err(IdError::BadCharacter));
-        assert_eq!(PortId::parse(&"p".repeat(129)), Err(IdError::TooLong));
+        assert_eq!(PortId::parse(&"p".repeat(129)), Err(IdError::TooLong(128)));
+        assert!(PortId::parse(&"\u{e9}".repeat(128)).is_ok());
     }
 }

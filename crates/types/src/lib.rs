@@ -6,10 +6,12 @@
 
 mod addr;
 mod check;
+mod event;
 mod ids;
 mod time;
 
 pub use addr::{AddrError, Address, Family, bounds, parse_list};
 pub use check::{CheckName, CheckSpec, Source};
+pub use event::{EVENT_TYPES, NOTIFICATION_DROPPED};
 pub use ids::{AttemptNo, ClaimNo, CycleId, FipId, IdError, IpId, PortId, SiteId, ValidatorId};
 pub use time::{Clock, SystemClock, TimeError, Utc};
