@@ -2,11 +2,18 @@
 //! nor the wire contract.
 
 pub mod agents;
+mod audit;
+pub mod auto_cycle;
+pub mod config;
 mod error;
+pub mod export;
+pub mod history;
 mod hub;
 pub mod ips;
 mod presence;
 pub mod probers;
+pub mod registry;
+pub mod scan;
 pub mod status;
 pub mod validators;
 
@@ -18,9 +25,11 @@ use civ_store::{ReadConn, Store, StoreError, WriteTx};
 use civ_types::{Clock, Family, Utc, ValidatorId};
 
 use crate::config::Timers;
+pub use audit::Caller;
 pub use error::AppError;
 pub use hub::Hub;
 pub use presence::{Presence, Unwritten};
+pub use scan::ScanDesk;
 
 /// What every use case works with. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -39,6 +48,8 @@ pub struct Inner {
     pub hub: Arc<Hub>,
     /// Signs of life of agents and probers.
     pub presence: Arc<Presence>,
+    /// The scan that is under way, or the last one.
+    pub scans: Arc<ScanDesk>,
     /// The timers of the orchestrator.
     pub timers: Timers,
     /// Families that the cloud's floating IPs can have.
@@ -72,6 +83,12 @@ impl App {
     #[must_use]
     pub fn presence(&self) -> &Presence {
         &self.inner.presence
+    }
+
+    /// The scan that is under way, or the last one.
+    #[must_use]
+    pub fn scans(&self) -> &Arc<ScanDesk> {
+        &self.inner.scans
     }
 
     /// The timers of the orchestrator.
@@ -130,6 +147,21 @@ impl App {
         E: From<StoreError> + Send + 'static,
     {
         self.inner.store.read(job).await
+    }
+
+    /// See [`Store::write_alone`].
+    ///
+    /// # Errors
+    /// As `job` returns them.
+    pub async fn write_alone<T, E>(
+        &self,
+        job: impl FnOnce(&mut WriteTx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.inner.store.write_alone(job).await
     }
 
     /// See [`Store::write`].

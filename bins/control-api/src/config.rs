@@ -4,6 +4,7 @@
 //! turns these plain structs into theirs.
 
 mod auth;
+mod notifications;
 mod openstack;
 mod orchestrator;
 mod seed;
@@ -15,10 +16,12 @@ use civ_boot::config::{Faults, Loaded, Report};
 use serde::Deserialize;
 
 pub use auth::{Auth, TokenError, Tokens};
+pub use notifications::Receiver;
 pub use openstack::{Interface, OpenStack};
 pub use orchestrator::Timers;
 pub use seed::{
     CheckTypeSeed, EGRESS_CHECKS, Inbound, Seed, TargetsSeed, ValidatorSeed, is_egress_check,
+    is_target,
 };
 pub use server::Server;
 
@@ -41,6 +44,8 @@ pub struct Settings {
     pub missing_counts_as_fail: bool,
     /// What fills the tables that are still empty, and the addresses to queue at each start.
     pub seed: Seed,
+    /// Who is told of events.
+    pub notifications: Vec<Receiver>,
 }
 
 /// Loads and checks `control-api.yaml`.
@@ -67,6 +72,7 @@ struct Raw {
     targets: seed::RawTargets,
     check_types: Vec<seed::RawCheckType>,
     ip_addresses: Vec<String>,
+    notifications: Vec<notifications::Raw>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -145,6 +151,7 @@ impl Settings {
             inbound,
             ip_addresses: seed::ip_addresses(&raw.ip_addresses, report),
         };
+        let notifications = notifications::build(&raw.notifications, report);
         Some(Self {
             server: server?,
             auth,
@@ -154,6 +161,7 @@ impl Settings {
             timers,
             missing_counts_as_fail: raw.aggregation.missing_counts_as_fail,
             seed,
+            notifications,
         })
     }
 }

@@ -177,7 +177,13 @@ fn password(headers: &HeaderMap) -> Option<String> {
         .map(|(_user, password)| password.to_owned())
 }
 
-/// `GET /`. With an admin token configured it asks for that as the password, user name at will.
+/// The status page
+///
+/// With an admin token configured it asks for that as the password, user name at will.
+#[utoipa::path(
+    get, path = "/", tag = "service", operation_id = "status_page",
+    responses((status = 200, description = "The page.", body = String, content_type = "text/html"))
+)]
 pub(crate) async fn page(State(web): State<Web>, headers: HeaderMap) -> Result<Response, ApiError> {
     if !web.tokens.open(Level::Admin, password(&headers).as_deref()) {
         let ask = HeaderValue::from_static("Basic realm=\"admin token as password\"");

@@ -4,15 +4,25 @@
 mod admin;
 mod agents;
 mod auth;
+mod auto_cycle;
 mod body;
 mod client;
+mod config;
+mod docs;
+mod document;
 mod error;
+mod events;
+mod export;
 mod intake;
 mod limits;
+mod listing;
 mod path;
 mod poll;
 mod probers;
+mod query;
+mod registry;
 mod router;
+mod scan;
 mod server;
 mod service;
 mod view;
@@ -28,7 +38,7 @@ pub use auth::{Level, Tokens};
 pub use client::Proxies;
 pub use error::ApiError;
 pub use limits::OpenLimit;
-pub use router::router;
+pub use router::{openapi, router};
 pub use server::serve;
 
 /// What handlers work with. Cheap to clone.

@@ -1,13 +1,17 @@
 //! control-api: decides what happens to each address, remembers it and shows it.
 //!
 //! `http` and `dashboard` call `app` (use cases), `app` calls the store; `runner` carries out what
-//! was decided, on the store and the cloud.
+//! was decided, on the store and the cloud; `notify` tells receivers of events; `ctl` is a client
+//! of the HTTP API and knows nothing of the rest.
 
 pub mod app;
 pub mod config;
+pub mod ctl;
 mod dashboard;
 pub mod http;
+mod notify;
 pub mod runner;
 mod start;
+mod tls;
 
-pub use start::{Running, run, start};
+pub use start::{Running, run, start, start_at};

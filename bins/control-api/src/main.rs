@@ -1,8 +1,8 @@
-//! control-api: HTTP API, orchestrator and status page.
+//! control-api: HTTP API, orchestrator, status page, and their command line.
 
 use std::process::ExitCode;
 
-use civ_control_api::{config, run};
+use civ_control_api::{config, ctl, run};
 
 fn main() -> ExitCode {
     civ_boot::main(&civ_boot::Program {
@@ -10,5 +10,6 @@ fn main() -> ExitCode {
         about: "Decides what happens to each address, remembers it and shows it",
         load: config::load,
         run,
+        extra: &[ctl::EXTRA],
     })
 }

@@ -4,9 +4,12 @@
 //! given the same database; a lost hint costs time, never work.
 
 mod cloud_worker;
+mod cycle;
 mod gate;
 mod reconciler;
+mod retention;
 mod round;
+mod scanner;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 pub use gate::Gate;
+pub(crate) use gate::jitter;
 
 /// How often signs of life are written down. Every commit, and so this one too, is also the
 /// process's own sign of life, by which a restart knows how long it was away.
@@ -34,6 +38,10 @@ pub struct Runner {
     pub gate: Arc<Gate>,
     /// How long one HTTP request to the cloud may take.
     pub request_timeout: Duration,
+    /// Rows of a page of a scan.
+    pub page_size: u32,
+    /// How often a page of a scan is asked for again.
+    pub page_retries: u32,
     /// Where calls to the cloud are spawned.
     pub tasks: Tasks,
     /// Ends everything.
@@ -49,6 +57,10 @@ impl Runner {
             .spawn_essential("cloud-worker", cloud_worker::run(self.clone()));
         self.tasks
             .spawn_essential("reconciler", reconciler::run(self.clone()));
+        self.tasks
+            .spawn_essential("retention", retention::run(self.clone()));
+        self.tasks
+            .spawn_essential("scans", scanner::run(self.clone()));
         self.tasks.spawn_essential("pulse", pulse(self.clone()));
     }
 }

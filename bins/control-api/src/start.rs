@@ -10,14 +10,16 @@ use civ_boot::{Context, Refused};
 use civ_cloud::{Auth as CloudAuth, Cloud, Domain, OpenStack, OpenStackConfig, Scope, User};
 use civ_orch::attempt::Policy;
 use civ_store::seed::Seed;
-use civ_store::{OpenError, Rules, Store, StoreError, queue, runtime, seed, sites, validators};
+use civ_store::{OpenError, Rules, Store, StoreError};
+use civ_store::{notifications, queue, runtime, seed, sites, validators};
 use civ_types::{Clock, SystemClock};
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::net::TcpListener;
 
-use crate::app::{App, Hub, Inner, Presence};
+use crate::app::{App, Hub, Inner, Presence, ScanDesk};
 use crate::config::{OpenStack as CloudSettings, Settings, Timers};
 use crate::http::{OpenLimit, Proxies, Tokens, Web, router, serve};
+use crate::notify;
 use crate::runner::{Gate, Runner};
 
 /// How often clients that were not seen for a while are forgotten.
@@ -44,7 +46,8 @@ pub async fn run(settings: Settings, context: Context) -> anyhow::Result<()> {
     // Before the cloud's variables: whoever sets up by hand meets the first gap first.
     let tokens = tokens(&settings, &context)?;
     let cloud = connect(&settings.openstack, &context)?;
-    let running = start_with(settings, &context, cloud, tokens).await?;
+    let clock = Arc::new(SystemClock);
+    let running = start_with(settings, &context, cloud, tokens, clock).await?;
     context.shutdown.cancelled().await;
     context.tasks.ended().await;
     // Nobody writes any more: the log is folded into the database file.
@@ -61,8 +64,21 @@ pub async fn start(
     context: &Context,
     cloud: Arc<dyn Cloud>,
 ) -> anyhow::Result<Running> {
+    start_at(settings, context, cloud, Arc::new(SystemClock)).await
+}
+
+/// Starts everything on a cloud and a clock that are given.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_at(
+    settings: Settings,
+    context: &Context,
+    cloud: Arc<dyn Cloud>,
+    clock: Arc<dyn Clock>,
+) -> anyhow::Result<Running> {
     let tokens = tokens(&settings, context)?;
-    start_with(settings, context, cloud, tokens).await
+    start_with(settings, context, cloud, tokens, clock).await
 }
 
 async fn start_with(
@@ -70,10 +86,12 @@ async fn start_with(
     context: &Context,
     cloud: Arc<dyn Cloud>,
     tokens: Tokens,
+    clock: Arc<dyn Clock>,
 ) -> anyhow::Result<Running> {
+    let receivers = notify::keys(&settings.notifications, context)?;
     let gate = Arc::new(Gate::default());
     let request_timeout = settings.openstack.request_timeout;
-    let app = open(&settings, cloud.as_ref()).await?;
+    let app = open(&settings, cloud.as_ref(), clock).await?;
     let listen = settings.server.listen_addr;
     let listener = TcpListener::bind(listen).await.with_context(|| {
         format!("cannot listen on {listen}: set server.listen_addr to a free address and port")
@@ -99,10 +117,13 @@ async fn start_with(
         cloud,
         gate,
         request_timeout,
+        page_size: settings.openstack.list_page_size,
+        page_retries: settings.openstack.page_retries,
         tasks: context.tasks.clone(),
         shutdown: context.shutdown.clone(),
     };
     runner.start();
+    notify::start(&app, receivers, context)?;
     watch(&web, &app, context);
     let serving = serve(listener, router(web), context.tasks.clone());
     context.tasks.spawn_essential("http", serving);
@@ -189,7 +210,11 @@ fn seed_of(settings: &Settings) -> Seed {
 }
 
 /// Opens the database and goes on where the last process was.
-async fn open(settings: &Settings, cloud: &dyn Cloud) -> anyhow::Result<App> {
+async fn open(
+    settings: &Settings,
+    cloud: &dyn Cloud,
+    clock: Arc<dyn Clock>,
+) -> anyhow::Result<App> {
     let path = settings.database_path.clone();
     if let Some(folder) = path
         .parent()
@@ -202,14 +227,22 @@ async fn open(settings: &Settings, cloud: &dyn Cloud) -> anyhow::Result<App> {
             )
         })?;
     }
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let hub = Arc::new(Hub::default());
     let presence = Arc::new(Presence::default());
     let (wake, signs) = (Arc::clone(&hub), Arc::clone(&presence));
     let on_commit = Box::new(move |hints: Vec<civ_store::Hint>| {
         for hint in hints {
-            if let civ_store::Hint::Silenced(id) = &hint {
-                signs.silenced(id);
+            match &hint {
+                civ_store::Hint::Silenced(id) => signs.silenced(id),
+                civ_store::Hint::ValidatorReset(id) => signs.forget_validator(id),
+                civ_store::Hint::SiteReset(id) => signs.forget_site(id),
+                civ_store::Hint::Validator(_)
+                | civ_store::Hint::Sites
+                | civ_store::Hint::Outbox
+                | civ_store::Hint::Schedule
+                | civ_store::Hint::Retention
+                | civ_store::Hint::Notifications
+                | civ_store::Hint::Events => {}
             }
             wake.hint(&hint);
         }
@@ -228,6 +261,7 @@ async fn open(settings: &Settings, cloud: &dyn Cloud) -> anyhow::Result<App> {
         clock,
         hub,
         presence,
+        scans: Arc::new(ScanDesk::default()),
         timers: settings.timers,
         families: cloud.families().to_vec(),
         last_round: AtomicI64::new(now),
@@ -250,19 +284,23 @@ async fn resume(store: &Store, settings: &Settings, presence: &Presence) -> anyh
     let seed = seed_of(settings);
     let addresses = settings.seed.ip_addresses.clone();
     let timers = settings.timers;
-    let down = store
+    let receivers = notify::rows(&settings.notifications);
+    let (down, gone) = store
         .write(move |tx| -> Result<_, NotResumed> {
             let down = runtime::resume(tx)?;
+            // Before the first event, so that none is missed.
+            let gone = notifications::configure(tx, &receivers)?;
             seed::apply(tx, &seed)?;
             check_settle(civ_store::settings::settle_seconds(tx)?, &timers)?;
             queue::add_missing(tx, &addresses)?;
-            Ok(down)
+            Ok((down, gone))
         })
         .await
         .map_err(|error| match error {
             NotResumed::Store(error) => anyhow::Error::from(error),
             settle @ NotResumed::Settle(_) => Refused::new(settle).into(),
         })?;
+    notify::tell_gone(gone);
     if down > Duration::ZERO {
         tracing::info!(seconds = down.as_secs_f64(), "going on after a pause");
     }

@@ -174,3 +174,44 @@ fn proxies_are_addresses_or_prefixes() {
         ["server.trusted_proxies[0]"]
     );
 }
+
+#[test]
+fn receivers_of_notifications_are_checked() {
+    let one = |rest: &str| {
+        format!(
+            "notifications: [{{ name: a, url: 'https://a.example/x?y', secret_env: A, {rest} }}]"
+        )
+    };
+    let settings = loaded(&one("events: [failed, fip_conflict]")).unwrap();
+    let receiver = &settings.notifications[0];
+    assert_eq!(receiver.timeout.as_secs(), 10);
+    assert_eq!(receiver.events, ["failed", "fip_conflict"]);
+    assert!(loaded(&one("events: ['*']")).is_ok());
+    for (rest, path) in [
+        ("events: []", "events"),
+        ("events: ['*', failed]", "events[0]"),
+        ("events: [failed, failed]", "events[1]"),
+        ("events: [occupied]", "events[0]"),
+        ("events: ['*'], timeout_seconds: 61", "timeout_seconds"),
+    ] {
+        assert_eq!(
+            blamed(&one(rest)),
+            [format!("notifications[0].{path}")],
+            "{rest}"
+        );
+    }
+    let faults = loaded(&one("events: [occupied]")).unwrap_err();
+    assert!(
+        faults.contains("aggregated, ") && faults.contains("fip_occupied"),
+        "{faults}"
+    );
+    assert_eq!(
+        blamed("notifications: [{ url: 'ftp://a' }]"),
+        ["events", "name", "secret_env", "url"].map(|key| format!("notifications[0].{key}"))
+    );
+    let twice = "{ name: a, url: 'http://a', secret_file: /a, events: ['*'] }";
+    assert_eq!(
+        blamed(&format!("notifications: [{twice}, {twice}]")),
+        ["notifications[1].name"]
+    );
+}

@@ -3,17 +3,25 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::words;
 
 /// `POST /admin/ips`.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(examples(json!({"addresses": ["203.0.113.10", "203.0.113.16/29"]})))]
 pub struct Addresses {
     /// Addresses, CIDR prefixes and ranges, in the order of claiming.
+    #[schema(schema_with = words::address_list)]
     pub addresses: Vec<String>,
 }
 
 /// What became of each address of `POST /admin/ips`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(examples(json!({
+    "added": ["203.0.113.10"], "requeued": [], "reordered": [], "skipped_in_progress": []
+})))]
 pub struct Enqueued {
     /// Were not in the queue.
     pub added: Vec<String>,
@@ -25,8 +33,39 @@ pub struct Enqueued {
     pub skipped_in_progress: Vec<String>,
 }
 
+/// `POST /admin/ips/delete`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(examples(json!({"addresses": ["203.0.113.10", "203.0.113.16/29"]})))]
+pub struct Removal {
+    /// Addresses, CIDR prefixes and ranges. What is none of these is in no queue, and told so.
+    #[schema(min_items = 1)]
+    pub addresses: Vec<String>,
+}
+
+/// What became of each address of `POST /admin/ips/delete`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Deleted {
+    /// Were in the queue, and are no longer.
+    pub deleted: Vec<String>,
+    /// Were not in the queue, which is no error.
+    pub not_found: Vec<String>,
+}
+
+/// What `POST /admin/ips/clear` took out of the queue.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Cleared {
+    /// All addresses, in the order of the queue.
+    pub deleted: Vec<String>,
+}
+
 /// `GET /admin/status`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(examples(json!({
+    "total_ips": 3, "ips_by_state": {"done": 2, "queued": 1},
+    "results_by_overall": {"pass": 1, "partial": 0, "fail": 1, "cancelled": 0},
+    "total_validators": 2
+})))]
 pub struct Status {
     /// Addresses in the queue, whatever their state.
     pub total_ips: u64,
@@ -39,7 +78,7 @@ pub struct Status {
 }
 
 /// How many addresses ended how; all four are always present.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ResultCounts {
     /// All expected checks succeeded.
     pub pass: u64,
@@ -52,7 +91,7 @@ pub struct ResultCounts {
 }
 
 /// One page of a list.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Page<T> {
     /// The rows of this page.
     pub items: Vec<T>,

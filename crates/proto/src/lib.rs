@@ -7,23 +7,35 @@
 
 pub mod admin;
 pub mod agent;
+pub mod config;
+pub mod export;
+pub mod jobs;
 mod lenient;
+pub mod notify;
 pub mod prober;
 pub mod read_model;
+pub mod registry;
+pub mod words;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Every error of the service: `{"error":"text"}`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Error, examples(json!({
+    "error": "limit: \"0\" is not allowed: a whole number from 1 to 1000"
+})))]
 pub struct ErrorBody {
     /// A sentence that says what is wrong, where, and what is allowed.
     pub error: String,
 }
 
 /// `{"ok":true}`, the answer of a write that has nothing else to say.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Done, description = "The write is done; there is nothing else to say.")]
 pub struct Ok {
     /// Always true: a failure is an [`ErrorBody`].
+    #[schema(schema_with = words::yes)]
     pub ok: bool,
 }
 
@@ -33,18 +45,20 @@ impl Ok {
 }
 
 /// Answer to `register` of an agent or a prober.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Registered {
     /// Always true.
+    #[schema(schema_with = words::yes)]
     pub ok: bool,
     /// Advice: how often to ask when nothing is known, in seconds.
     pub poll_interval_seconds: u32,
 }
 
 /// Answer to `heartbeat` of an agent or a prober.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Alive {
     /// Always true.
+    #[schema(schema_with = words::yes)]
     pub ok: bool,
     /// False, and only then on the wire: the entry was made anew and waits for `register` (ours).
     #[serde(default = "yes", skip_serializing_if = "is_true")]
@@ -64,24 +78,39 @@ const fn is_true(value: &bool) -> bool {
 }
 
 /// Body of `events` of an agent or a prober.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[schema(examples(json!({"event_type": "config_received", "ip_id": 42, "payload": "{}"})))]
 pub struct EventReport {
-    /// What happened: `config_received`, `check_inconclusive`, … 1 to 64 bytes.
+    /// What happened: `config_received`, `check_inconclusive`, … 1 to 64 characters.
+    #[schema(
+        min_length = 1,
+        max_length = 64,
+        pattern = r"[^\s\u0000-\u001f\u007f-\u009f]"
+    )]
     pub event_type: String,
     /// The address it is about, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::lenient::maybe_whole",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub ip_id: Option<i64>,
     /// Free text, by custom a JSON document in a string.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 65536)]
     pub payload: Option<String>,
     /// The claim it belongs to (from the assignment); left out by clients of the old contract.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::lenient::maybe_whole",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub fence: Option<i64>,
 }
 
 /// Payload of the event `check_inconclusive`: a check that could not be carried out for a reason
 /// of ours.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Inconclusive {
     /// The check type, as in a result.
     pub check_type: String,
@@ -93,9 +122,10 @@ pub struct Inconclusive {
 }
 
 /// Answer to `results`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ResultsAccepted {
     /// Always true: the rows that count are durable.
+    #[schema(schema_with = words::yes)]
     pub ok: bool,
     /// Rows that were dropped, since their address is not (or no longer) this caller's.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -15,7 +15,7 @@ use crate::error::StoreError;
 use crate::events::{self, NewEvent, Severity};
 use crate::hint::Hint;
 use crate::record::{self, IpRow};
-use crate::{leases, queue, registry, results, settings, validators};
+use crate::{leases, queue, registry, results, retention, settings, validators};
 
 /// How a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +98,9 @@ fn save(tx: &mut WriteTx<'_>, before: &Row, step: Step) -> Result<Advanced, Stor
     }
     if after.is_none() {
         tx.hint(Hint::Schedule);
+    }
+    if !before.state.is_terminal() && after.is_none_or(StateName::is_terminal) {
+        retention::cycle_ended(tx, before.head.address)?;
     }
     Ok(Advanced {
         before: before.state,

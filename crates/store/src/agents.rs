@@ -251,6 +251,12 @@ pub struct Reported {
     pub complete: bool,
 }
 
+/// Nothing of a claim is handed out before its association: what comes without a fence by then is
+/// of an earlier one (rule 7).
+fn is_handed_out(row: &IpRow) -> bool {
+    row.attempt.state != StateName::AssigningFip
+}
+
 /// Results of an agent. Says how many were dropped, being of an address that is not the
 /// validator's or of another claim.
 ///
@@ -272,11 +278,11 @@ pub fn egress_results(
             }
             Err(NotAccepted::Store(error)) => return Err(error),
         };
-        leases::hear(tx, lease.claim)?;
-        let Some(ip) = record::fetch(tx, row.ip)? else {
+        let Some(ip) = record::fetch(tx, row.ip)?.filter(is_handed_out) else {
             n_stale += 1;
             continue;
         };
+        leases::hear(tx, lease.claim)?;
         results::upsert(tx, &ip, &row.result)?;
         touched.insert((row.ip, lease.claim));
     }
@@ -380,7 +386,7 @@ pub fn event(
         Some(ip) => record::fetch(tx, ip)?,
         None => None,
     };
-    let current = claim_of(tx, from, reported)?;
+    let current = claim_of(tx, from, reported)?.filter(|_| row.as_ref().is_some_and(is_handed_out));
     let payload = match (&row, reported.ip) {
         (None, Some(ip)) => json!({"ip_id": ip.0, "payload": reported.payload}).to_string(),
         _ => reported.payload.clone(),

@@ -1,5 +1,6 @@
 //! Connections: pragmas with their reasons, and reading and writing as different types.
 
+use std::cell::Cell;
 use std::fs::{File, TryLockError};
 use std::ops::Deref;
 use std::path::Path;
@@ -13,7 +14,19 @@ use crate::error::OpenError;
 use crate::hint::Hint;
 
 /// Prepared statements kept for each connection: a little more than there are in this crate.
-const STATEMENTS: usize = 96;
+const STATEMENTS: usize = 160;
+
+/// Pages that the writer keeps in memory, in KiB: enough for the largest enqueueing, so that its
+/// pages are not written and read again before the commit.
+const WRITER_CACHE_KIB: i64 = 65_536;
+
+/// Pages of the write-ahead log after which it is folded into the file: 32 MB. Folding waits for
+/// the disk several times, and so do those whose commit it follows; it must be rare among commits.
+const LOG_PAGES: i64 = 8_000;
+
+/// How much of the file readers map into memory, in bytes: pages of long lists are then read
+/// without a call and a copy for each of them. The kernel takes the memory back when it is short.
+const MAPPED: i64 = 4 << 30;
 
 /// A connection that may read.
 #[derive(Debug)]
@@ -36,6 +49,10 @@ pub struct WriteTx<'c> {
     now: Utc,
     rules: Rules,
     hints: Vec<Hint>,
+    /// Set where an event is written, which many do who only look at the transaction.
+    history: Cell<bool>,
+    /// Set where somebody is to be told of it.
+    notified: Cell<bool>,
 }
 
 impl<'c> WriteTx<'c> {
@@ -45,6 +62,8 @@ impl<'c> WriteTx<'c> {
             now,
             rules,
             hints: Vec::new(),
+            history: Cell::new(false),
+            notified: Cell::new(false),
         }
     }
 
@@ -67,7 +86,23 @@ impl<'c> WriteTx<'c> {
         }
     }
 
-    pub(crate) fn into_hints(self) -> Vec<Hint> {
+    /// The history has new entries: wakes those who follow it, after the commit.
+    pub(crate) fn history_grew(&self) {
+        self.history.set(true);
+    }
+
+    /// Wakes those who send notifications, after the commit.
+    pub(crate) fn notified(&self) {
+        self.notified.set(true);
+    }
+
+    pub(crate) fn into_hints(mut self) -> Vec<Hint> {
+        if self.history.get() {
+            self.hint(Hint::Events);
+        }
+        if self.notified.get() {
+            self.hint(Hint::Notifications);
+        }
         self.hints
     }
 }
@@ -127,6 +162,8 @@ pub(crate) fn open_writer(path: &Path) -> Result<Connection, OpenError> {
         prepare(&connection)?;
         // Readers do not wait for the writer.
         connection.pragma_update(None, "journal_mode", "wal")?;
+        connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
+        connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
         // An answered write survives the loss of power (rule 6).
         connection.pragma_update(None, "synchronous", "full")
     };
@@ -139,5 +176,8 @@ pub(crate) fn reader_manager(path: &Path) -> SqliteConnectionManager {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     SqliteConnectionManager::file(path)
         .with_flags(flags)
-        .with_init(|connection| prepare(connection))
+        .with_init(|connection| {
+            connection.pragma_update(None, "mmap_size", MAPPED)?;
+            prepare(connection)
+        })
 }

@@ -3,11 +3,13 @@
 use std::fmt;
 
 use civ_types::{Address, CycleId, IpId, SiteId, Utc, ValidatorId};
-use rusqlite::params;
+use rusqlite::types::Value;
+use rusqlite::{params, params_from_iter};
 
 use crate::codec::{maybe, utc};
 use crate::conn::{ReadConn, WriteTx};
 use crate::error::StoreError;
+use crate::notifications;
 
 /// How much an operator should care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +23,9 @@ pub enum Severity {
 }
 
 impl Severity {
+    /// All of them, the least first.
+    pub const ALL: [Self; 3] = [Self::Info, Self::Warning, Self::Error];
+
     /// The word of the contract.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -101,7 +106,7 @@ pub struct EventRow {
     pub occurred_at: Utc,
 }
 
-/// Appends an entry.
+/// Appends an entry, and what is to be sent of it: both are there or none.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
@@ -119,7 +124,7 @@ pub fn append(tx: &WriteTx<'_>, event: &NewEvent<'_>) -> Result<(), StoreError> 
         event.payload,
         tx.now().as_micros(),
     ])?;
-    Ok(())
+    notifications::enqueue(tx, 1)
 }
 
 fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<EventRow> {
@@ -160,4 +165,80 @@ pub fn latest(conn: &ReadConn<'_>, limit: u32) -> Result<Vec<EventRow>, StoreErr
     let mut statement = conn.sql().prepare_cached(&sql)?;
     let rows = statement.query_map([limit], read)?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Which entries are meant.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Of this type.
+    pub event_type: Option<String>,
+    /// Of this severity.
+    pub severity: Option<Severity>,
+    /// Of this address.
+    pub address: Option<Address>,
+}
+
+impl Filter {
+    fn sql(&self) -> (String, Vec<Value>) {
+        let mut clauses = String::new();
+        let mut values = Vec::new();
+        let mut add = |column: &str, value: Option<String>| {
+            if let Some(value) = value {
+                clauses.push_str(&format!(" AND {column} = ?"));
+                values.push(value.into());
+            }
+        };
+        add("event_type", self.event_type.clone());
+        add(
+            "severity",
+            self.severity.map(|severity| severity.to_string()),
+        );
+        add("address", self.address.map(|address| address.to_string()));
+        (clauses, values)
+    }
+}
+
+/// Entries with ids above `after`, oldest first.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn after(
+    conn: &ReadConn<'_>,
+    filter: &Filter,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<EventRow>, StoreError> {
+    let (clauses, values) = filter.sql();
+    let sql =
+        format!("SELECT {COLUMNS} FROM events WHERE id > ?{clauses} ORDER BY id LIMIT {limit}");
+    let mut statement = conn.sql().prepare_cached(&sql)?;
+    let values = [Value::from(after)].into_iter().chain(values);
+    let rows = statement.query_map(params_from_iter(values), read)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The latest entries that `filter` means, oldest first.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn tail(conn: &ReadConn<'_>, filter: &Filter, limit: u32) -> Result<Vec<EventRow>, StoreError> {
+    let (clauses, values) = filter.sql();
+    let sql = format!(
+        "SELECT {COLUMNS} FROM events WHERE id > 0{clauses} ORDER BY id DESC LIMIT {limit}"
+    );
+    let mut statement = conn.sql().prepare_cached(&sql)?;
+    let rows = statement.query_map(params_from_iter(values), read)?;
+    let mut list: Vec<_> = rows.collect::<Result<_, _>>()?;
+    list.reverse();
+    Ok(list)
+}
+
+/// The id of the latest entry; zero if there is none.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn last_id(conn: &ReadConn<'_>) -> Result<i64, StoreError> {
+    const SQL: &str = "SELECT coalesce(max(id), 0) FROM events";
+    let mut statement = conn.sql().prepare_cached(SQL)?;
+    Ok(statement.query_row([], |row| row.get(0))?)
 }

@@ -1,12 +1,15 @@
 //! Reads of the queue: pages, filters, counts, one address.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use civ_orch::attempt::{Outcome, StateName};
 use civ_types::{Address, IpId, SiteId};
+use memchr::memmem::Finder;
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension as _, params_from_iter};
 
+use crate::blocks;
 use crate::codec::text;
 use crate::conn::ReadConn;
 use crate::error::StoreError;
@@ -35,7 +38,26 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// Whether rows of this state and result, with a slash between, are meant.
+    fn fits(&self, class: &str) -> bool {
+        let (state, result) = class.split_once('/').unwrap_or((class, ""));
+        let state = StateName::parse(state);
+        let asked = self.result.map(Outcome::as_str);
+        (self.states.is_empty() || state.is_some_and(|state| self.states.contains(&state)))
+            && asked.is_none_or(|asked| asked == result)
+    }
+
     fn sql(&self) -> (String, Vec<Value>) {
+        let (clauses, values) = self.clauses();
+        let clause = if clauses.is_empty() {
+            String::new()
+        } else {
+            format!(" WHERE {}", clauses.join(" AND "))
+        };
+        (clause, values)
+    }
+
+    fn clauses(&self) -> (Vec<String>, Vec<Value>) {
         let mut clauses = Vec::new();
         let mut values = Vec::new();
         if !self.states.is_empty() {
@@ -55,12 +77,7 @@ impl Filter {
             clauses.push("result = ?".to_owned());
             values.push(result.as_str().to_owned().into());
         }
-        let clause = if clauses.is_empty() {
-            String::new()
-        } else {
-            format!(" WHERE {}", clauses.join(" AND "))
-        };
-        (clause, values)
+        (clauses, values)
     }
 }
 
@@ -111,6 +128,147 @@ pub fn count(conn: &ReadConn<'_>, filter: &Filter) -> Result<u64, StoreError> {
         .prepare_cached(&sql)?
         .query_row(params_from_iter(values), |row| row.get(0))?;
     Ok(u64::try_from(n).unwrap_or(0))
+}
+
+/// A window of what `filter` means, and how many addresses that is in all. What it costs depends
+/// on the window, not on the length of the queue or on how deep the window lies.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn page(
+    conn: &ReadConn<'_>,
+    filter: &Filter,
+    order: ListOrder,
+    window: Window,
+) -> Result<(Vec<IpRow>, u64), StoreError> {
+    if blocks::queue::is_behind(conn.sql())? {
+        let rows = list(conn, filter, order, Some(window))?;
+        return Ok((rows, count(conn, filter)?));
+    }
+    let found = InBlocks {
+        conn,
+        filter,
+        finder: filter.q.as_ref().filter(|q| !q.is_empty()).map(Finder::new),
+    };
+    let fits = |class: &str| filter.fits(class);
+    let parts = blocks::queue::parts(conn.sql(), fits, filter.q.as_deref())?;
+    match order {
+        ListOrder::Sequence => {
+            let (ids, total) = blocks::page(&parts, &found, window)?;
+            Ok((fetch(conn, &ids)?, total))
+        }
+        ListOrder::AggregatedDesc => {
+            let total = blocks::total(&parts, &found)?;
+            if total <= SORTED_MAX.into() {
+                let all = Window {
+                    limit: SORTED_MAX,
+                    offset: 0,
+                };
+                let (ids, _) = blocks::page(&parts, &found, all)?;
+                return Ok((latest_first(fetch(conn, &ids)?, window), total));
+            }
+            Ok((fetch(conn, &latest(conn, filter, window)?)?, total))
+        }
+    }
+}
+
+/// A window of the latest verdicts, by the index that has them in order.
+fn latest(conn: &ReadConn<'_>, filter: &Filter, window: Window) -> Result<Vec<IpId>, StoreError> {
+    let (clause, mut values) = filter.sql();
+    let sql = format!(
+        "SELECT id FROM ips INDEXED BY ips_by_verdict{clause} \
+         ORDER BY aggregated_at DESC NULLS LAST, id LIMIT ? OFFSET ?"
+    );
+    values.push(i64::from(window.limit).into());
+    values.push(i64::try_from(window.offset).unwrap_or(i64::MAX).into());
+    let mut statement = conn.sql().prepare_cached(&sql)?;
+    let rows = statement.query_map(params_from_iter(values), |row| Ok(IpId(row.get(0)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// So few addresses of a block are rather looked up one by one than found by reading the block.
+const FEW: u64 = 40;
+
+/// So many rows are rather sorted here than found by going through a whole index.
+const SORTED_MAX: u32 = 512;
+
+fn latest_first(mut rows: Vec<IpRow>, window: Window) -> Vec<IpRow> {
+    rows.sort_by_key(|row| {
+        let head = &row.attempt.head;
+        (Reverse(head.stamps.aggregated), head.ip)
+    });
+    let skip = usize::try_from(window.offset).unwrap_or(usize::MAX);
+    rows.into_iter()
+        .skip(skip)
+        .take(window.limit as usize)
+        .collect()
+}
+
+fn fetch(conn: &ReadConn<'_>, ids: &[IpId]) -> Result<Vec<IpRow>, StoreError> {
+    let rows = ids.iter().map(|id| crate::record::fetch(conn, *id));
+    rows.filter_map(Result::transpose).collect()
+}
+
+/// Looks into blocks of the queue.
+struct InBlocks<'a> {
+    conn: &'a ReadConn<'a>,
+    filter: &'a Filter,
+    finder: Option<Finder<'a>>,
+}
+
+impl InBlocks<'_> {
+    fn select(&self, what: &str, block: i64, rest: &str) -> (String, Vec<Value>) {
+        let (mut clauses, more) = self.filter.clauses();
+        clauses.insert(0, "sequence >= ? AND sequence < ?".to_owned());
+        let mut values: Vec<Value> = vec![
+            (block << blocks::queue::SHIFT).into(),
+            ((block + 1) << blocks::queue::SHIFT).into(),
+        ];
+        values.extend(more);
+        let clause = clauses.join(" AND ");
+        let sql = format!("SELECT {what} FROM ips INDEXED BY ips_in_order WHERE {clause}{rest}");
+        (sql, values)
+    }
+}
+
+impl blocks::Found<i64> for InBlocks<'_> {
+    type Row = IpId;
+
+    fn count(&self, part: &blocks::Part<i64>) -> rusqlite::Result<u64> {
+        if let Some(finder) = self.finder.as_ref().filter(|_| part.is_whole) {
+            return blocks::queue::count(self.conn.sql(), part, finder);
+        }
+        let (sql, values) = self.select("count(*)", part.key, "");
+        let mut statement = self.conn.sql().prepare_cached(&sql)?;
+        statement.query_row(params_from_iter(values), |row| row.get(0))
+    }
+
+    fn rows(&self, part: &blocks::Part<i64>, skip: u64, limit: u64) -> rusqlite::Result<Vec<IpId>> {
+        const PLACE: &str = "SELECT sequence, id FROM ips WHERE address = ?1";
+        if let Some(finder) = self.finder.as_ref().filter(|_| part.is_whole)
+            && part.n.is_none_or(|n| n <= FEW)
+        {
+            let mut statement = self.conn.sql().prepare_cached(PLACE)?;
+            let found = blocks::queue::matches(self.conn.sql(), part, finder)?;
+            let mut places: Vec<(i64, i64)> = found
+                .iter()
+                .map(|address| statement.query_row([address], |row| Ok((row.get(0)?, row.get(1)?))))
+                .collect::<Result<_, _>>()?;
+            places.sort_unstable();
+            let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+            let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+            let window = places.into_iter().skip(skip).take(limit);
+            return Ok(window.map(|(_, id)| IpId(id)).collect());
+        }
+        let rest = " ORDER BY sequence, id LIMIT ? OFFSET ?";
+        let (sql, mut values) = self.select("id", part.key, rest);
+        for n in [limit, skip] {
+            values.push(i64::try_from(n).unwrap_or(i64::MAX).into());
+        }
+        let mut statement = self.conn.sql().prepare_cached(&sql)?;
+        let rows = statement.query_map(params_from_iter(values), |row| Ok(IpId(row.get(0)?)))?;
+        rows.collect()
+    }
 }
 
 /// One address, if it is in the queue.
@@ -175,22 +333,30 @@ pub struct Counts {
 /// # Errors
 /// [`StoreError`] of the database.
 pub fn counts(conn: &ReadConn<'_>) -> Result<Counts, StoreError> {
-    let grouped = |sql| -> Result<BTreeMap<String, u64>, StoreError> {
-        let mut statement = conn.sql().prepare_cached(sql)?;
-        let rows = statement.query_map([], |row| {
-            Ok((
-                row.get(0)?,
-                u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0),
-            ))
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
-    };
     let validators: i64 = conn
         .sql()
         .query_row("SELECT count(*) FROM validators", [], |row| row.get(0))?;
-    Ok(Counts {
-        states: grouped("SELECT state, count(*) FROM ips GROUP BY state")?,
-        results: grouped("SELECT result, count(*) FROM ips GROUP BY result")?,
+    let mut counts = Counts {
         validators: u64::try_from(validators).unwrap_or(0),
-    })
+        ..Counts::default()
+    };
+    let mut add = |state: &str, result: &str, n: u64| {
+        *counts.states.entry(state.to_owned()).or_default() += n;
+        *counts.results.entry(result.to_owned()).or_default() += n;
+    };
+    if blocks::queue::is_behind(conn.sql())? {
+        const SQL: &str = "SELECT state, result, count(*) FROM ips GROUP BY state, result";
+        let mut statement = conn.sql().prepare_cached(SQL)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let (state, result): (String, String) = (row.get(0)?, row.get(1)?);
+            add(&state, &result, row.get(2)?);
+        }
+    } else {
+        for (class, n) in blocks::queue::classes(conn.sql())? {
+            let (state, result) = class.split_once('/').unwrap_or((&class, ""));
+            add(state, result, n);
+        }
+    }
+    Ok(counts)
 }

@@ -348,6 +348,37 @@ pub fn ownership(
         .optional()?)
 }
 
+/// Whoever works on an address looks again at what it is to do.
+pub(crate) fn wake_holders(tx: &mut WriteTx<'_>) -> Result<(), StoreError> {
+    const SQL: &str = "SELECT validator_id FROM leases \
+         WHERE validator_id IS NOT NULL AND NOT releasing";
+    let holders: Vec<ValidatorId> = tx
+        .sql()
+        .prepare_cached(SQL)?
+        .query_map([], |row| text(row, 0, ValidatorId::parse))?
+        .collect::<Result<_, _>>()?;
+    for holder in holders {
+        tx.hint(Hint::Validator(holder));
+    }
+    Ok(())
+}
+
+/// The address of the open lease of a validator: the one that it owns, or whose release is
+/// pending.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn address_of(
+    conn: &ReadConn<'_>,
+    validator: &ValidatorId,
+) -> Result<Option<Address>, StoreError> {
+    const SQL: &str = "SELECT address FROM leases WHERE validator_id = ?1";
+    let mut statement = conn.sql().prepare_cached(SQL)?;
+    Ok(statement
+        .query_row([validator.as_str()], |row| address(row, 0))
+        .optional()?)
+}
+
 /// Ports of open leases: they stay ours, whatever happens to the validators' entries.
 ///
 /// # Errors
@@ -357,6 +388,17 @@ pub fn ports(conn: &ReadConn<'_>) -> Result<Vec<PortId>, StoreError> {
     let mut statement = conn.sql().prepare_cached(SQL)?;
     let rows = statement.query_map([], |row| text(row, 0, PortId::parse))?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Whether anything is, or may be, on our ports.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn any(conn: &ReadConn<'_>) -> Result<bool, StoreError> {
+    let mut statement = conn
+        .sql()
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM leases)")?;
+    Ok(statement.query_row([], |row| row.get(0))?)
 }
 
 /// All open leases, as the reconciler compares them.

@@ -7,24 +7,34 @@
 
 mod advance;
 pub mod agents;
+mod blocks;
+#[cfg(feature = "bulk")]
+pub mod bulk;
+pub mod check_types;
 mod codec;
 mod conn;
+pub mod cycle;
 mod error;
 pub mod events;
+pub mod export;
 mod hint;
 pub mod ips;
 pub mod leases;
 mod migrate;
+pub mod notifications;
 #[cfg(test)]
 mod plans;
 pub mod queue;
 mod record;
-mod registry;
+pub mod registry;
 pub mod results;
+pub mod retention;
 pub mod runtime;
+pub mod scan;
 pub mod seed;
 pub mod settings;
 pub mod sites;
+pub mod targets;
 pub mod validators;
 mod writer;
 
@@ -81,6 +91,10 @@ impl Store {
         let lock = Arc::new(conn::lock(path)?);
         let mut write = conn::open_writer(path)?;
         migrate::migrate(&mut write)?;
+        catch_up(&mut write).map_err(|source| OpenError::Open {
+            path: path.to_owned(),
+            source: source.into(),
+        })?;
         let manager = conn::reader_manager(path);
         let readers = r2d2::Pool::builder().max_size(READERS).build(manager);
         let readers = readers.map_err(|source| OpenError::Readers {
@@ -108,7 +122,22 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.writer.run(job).await
+        self.writer.run(writer::Company::Any, job).await
+    }
+
+    /// The same for a job that changes many thousands of rows: it is committed by itself.
+    ///
+    /// # Errors
+    /// As for [`Self::write`].
+    pub async fn write_alone<T, E>(
+        &self,
+        job: impl FnOnce(&mut WriteTx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.writer.run(writer::Company::Alone, job).await
     }
 
     /// Carries out `job` on a read-only connection, off the async workers.
@@ -153,4 +182,11 @@ impl Store {
     pub async fn closed(&self) {
         self.writer.closed().await;
     }
+}
+
+/// Works in what a migration, or another program, has left to the first commit.
+fn catch_up(connection: &mut rusqlite::Connection) -> rusqlite::Result<()> {
+    let tx = connection.transaction()?;
+    blocks::settle(&tx)?;
+    tx.commit()
 }

@@ -5,10 +5,28 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::error::OpenError;
 
 /// All migrations in order; the n-th (from 1) makes version n.
-const MIGRATIONS: &[(&str, &str)] = &[(
-    "0001_create_tables.sql",
-    include_str!("../../../migrations/0001_create_tables.sql"),
-)];
+const MIGRATIONS: &[(&str, &str)] = &[
+    (
+        "0001_create_tables.sql",
+        include_str!("../../../migrations/0001_create_tables.sql"),
+    ),
+    (
+        "0002_extend_configuration.sql",
+        include_str!("../../../migrations/0002_extend_configuration.sql"),
+    ),
+    (
+        "0003_add_auto_cycle.sql",
+        include_str!("../../../migrations/0003_add_auto_cycle.sql"),
+    ),
+    (
+        "0004_create_notifications.sql",
+        include_str!("../../../migrations/0004_create_notifications.sql"),
+    ),
+    (
+        "0005_index_lists.sql",
+        include_str!("../../../migrations/0005_index_lists.sql"),
+    ),
+];
 
 /// Brings the database to this program's version.
 ///

@@ -3,10 +3,10 @@
 
 use rusqlite::Connection;
 
-use crate::{agents, conn, leases, migrate, queue, results};
+use crate::{agents, conn, leases, migrate, notifications, queue, results};
 
 /// Tables that grow without bound.
-const LARGE: [&str; 4] = ["ips", "checks", "events", "registry"];
+const LARGE: [&str; 5] = ["ips", "checks", "events", "registry", "notifications"];
 
 fn database() -> (tempfile::TempDir, Connection) {
     let folder = tempfile::tempdir().unwrap();
@@ -54,6 +54,8 @@ fn nothing_that_is_asked_often_reads_a_whole_table() {
         leases::OWNERSHIP,
         leases::ORDERS,
         results::RESULTS,
+        notifications::ENQUEUE,
+        notifications::NEXT,
     ] {
         let found = scans(&connection, sql);
         assert!(found.is_empty(), "{sql}\n{}", found.join("\n"));

@@ -1,20 +1,23 @@
 //! The queue as a whole: enqueueing, cancelling, deleting, claiming, what is due.
 
+mod batch;
+mod remove;
+
 use std::collections::BTreeMap;
 
-use civ_orch::attempt::{Event, Head, Order, Retries, Row, Stamps, StateName};
+use civ_orch::attempt::{Event, Order, StateName};
 use civ_orch::plan::{Waiting, plan_claims};
-use civ_types::{Address, AttemptNo, ClaimNo, CycleId, IpId, PortId, Utc, ValidatorId};
+use civ_types::{Address, CycleId, IpId, PortId, Utc, ValidatorId};
 use rusqlite::{OptionalExtension as _, params};
-use serde_json::json;
 
 use crate::advance::{NotAdvanced, advance};
 use crate::codec::{maybe, text, word};
 use crate::conn::{ReadConn, WriteTx};
 use crate::error::StoreError;
-use crate::events::{self, NewEvent};
 use crate::hint::Hint;
-use crate::{record, registry, runtime, validators};
+use crate::{leases, registry, runtime, validators};
+use batch::Batch;
+pub use remove::{Removed, clear, delete_all};
 
 /// How long a row that cannot be is passed over: its error stands in the log once a minute.
 const PUT_OFF_SECS: u32 = 60;
@@ -51,39 +54,6 @@ fn find(conn: &ReadConn<'_>, address: Address) -> Result<Option<(IpId, StateName
         .optional()?)
 }
 
-fn add(tx: &WriteTx<'_>, address: Address) -> Result<(), StoreError> {
-    let cycle = registry::begin_cycle(tx, address)?;
-    let head = Head {
-        ip: IpId(0),
-        address,
-        attempt: AttemptNo(1),
-        cycle,
-        claim: ClaimNo(0),
-        sequence: end(tx)?,
-        retries: Retries::default(),
-        avoid: None,
-        place: None,
-        stamps: Stamps::default(),
-        last_error: String::new(),
-    };
-    let row = Row {
-        head,
-        state: StateName::Queued,
-        due_at: None,
-        verdict: None,
-        cause: None,
-    };
-    let ip = record::insert(tx, &row)?;
-    let event = NewEvent {
-        ip: Some(ip),
-        address: Some(address),
-        cycle: Some(cycle),
-        payload: json!({"attempt_number": 1}).to_string(),
-        ..NewEvent::new("enqueued")
-    };
-    events::append(tx, &event)
-}
-
 fn order(tx: &mut WriteTx<'_>, ip: IpId, cycle: CycleId) -> Result<(), StoreError> {
     match advance(tx, ip, &Event::Order(Order::Enqueue { cycle })) {
         Ok(_) => Ok(()),
@@ -99,31 +69,36 @@ fn order(tx: &mut WriteTx<'_>, ip: IpId, cycle: CycleId) -> Result<(), StoreErro
 /// [`StoreError`] of the database.
 pub fn enqueue(tx: &mut WriteTx<'_>, list: &[Address]) -> Result<Enqueued, StoreError> {
     let mut done = Enqueued::default();
+    let mut batch = Batch::default();
     for &address in list {
-        match find(tx, address)? {
-            None => {
-                add(tx, address)?;
-                done.added.push(address);
-            }
-            Some((ip, StateName::Done | StateName::Failed | StateName::Occupied)) => {
+        if batch.holds(address) {
+            batch.write(tx)?;
+        }
+        let Some((ip, state)) = find(tx, address)? else {
+            batch.push(address);
+            done.added.push(address);
+            continue;
+        };
+        // Those before it in the list are claimed before it.
+        batch.write(tx)?;
+        match state {
+            StateName::Done | StateName::Failed | StateName::Occupied => {
                 let cycle = registry::begin_cycle(tx, address)?;
                 order(tx, ip, cycle)?;
                 done.requeued.push(address);
             }
-            Some((ip, StateName::Queued)) => {
+            StateName::Queued => {
                 // The cycle is not looked at while it waits: being reordered begins none.
                 order(tx, ip, CycleId(0))?;
                 done.reordered.push(address);
             }
-            Some((
-                _,
-                StateName::AssigningFip
-                | StateName::AwaitingSelfCheck
-                | StateName::Checking
-                | StateName::Aggregating,
-            )) => done.skipped.push(address),
+            StateName::AssigningFip
+            | StateName::AwaitingSelfCheck
+            | StateName::Checking
+            | StateName::Aggregating => done.skipped.push(address),
         }
     }
+    batch.write(tx)?;
     tx.hint(Hint::Schedule);
     Ok(done)
 }
@@ -134,12 +109,14 @@ pub fn enqueue(tx: &mut WriteTx<'_>, list: &[Address]) -> Result<Enqueued, Store
 /// [`StoreError`] of the database.
 pub fn add_missing(tx: &mut WriteTx<'_>, list: &[Address]) -> Result<usize, StoreError> {
     let mut n_added = 0;
+    let mut batch = Batch::default();
     for &address in list {
-        if find(tx, address)?.is_none() {
-            add(tx, address)?;
+        if !batch.holds(address) && find(tx, address)?.is_none() {
+            batch.push(address);
             n_added += 1;
         }
     }
+    batch.write(tx)?;
     tx.hint(Hint::Schedule);
     Ok(n_added)
 }
@@ -163,6 +140,63 @@ pub fn cancel(tx: &mut WriteTx<'_>, address: Address) -> Result<(), NotAdvanced>
 /// [`NotAdvanced`]: unknown, or the database failed.
 pub fn delete(tx: &mut WriteTx<'_>, address: Address) -> Result<(), NotAdvanced> {
     operate(tx, address, Order::Delete)
+}
+
+/// The newest address of the queue, if there is any. Ids grow, so whatever is added later has a
+/// greater one.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn newest(conn: &ReadConn<'_>) -> Result<Option<IpId>, StoreError> {
+    let mut statement = conn.sql().prepare_cached("SELECT MAX(id) FROM ips")?;
+    let id: Option<i64> = statement.query_row([], |row| row.get(0))?;
+    Ok(id.map(IpId))
+}
+
+/// Takes addresses out of the queue, whatever their state, those up to `newest` and at most `max`
+/// of them. Says how many; fewer than `max`: that was all.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn clear_some(tx: &mut WriteTx<'_>, newest: IpId, max: u32) -> Result<usize, StoreError> {
+    let ids: Vec<i64> = tx
+        .sql()
+        .prepare_cached("SELECT id FROM ips WHERE id <= ?1 ORDER BY id LIMIT ?2")?
+        .query_map(params![newest.0, max], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for id in &ids {
+        match advance(tx, IpId(*id), &Event::Order(Order::Delete)) {
+            Ok(_) => {}
+            Err(NotAdvanced::Store(error)) => return Err(error),
+            Err(refused) => return Err(StoreError::corrupt(refused.to_string())),
+        }
+    }
+    Ok(ids.len())
+}
+
+/// Whether any address waits for a validator.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn has_queued(conn: &ReadConn<'_>) -> Result<bool, StoreError> {
+    const SQL: &str = "SELECT EXISTS (SELECT 1 FROM ips WHERE state = 'queued')";
+    Ok(conn
+        .sql()
+        .prepare_cached(SQL)?
+        .query_row([], |row| row.get(0))?)
+}
+
+/// Whether any address has not come to its end.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn has_open(conn: &ReadConn<'_>) -> Result<bool, StoreError> {
+    const SQL: &str = "SELECT EXISTS (SELECT 1 FROM ips WHERE state IN ( \
+         'queued', 'assigning_fip', 'awaiting_self_check', 'checking', 'aggregating'))";
+    Ok(conn
+        .sql()
+        .prepare_cached(SQL)?
+        .query_row([], |row| row.get(0))?)
 }
 
 /// Who can claim. In reach of the test that looks at its plan.
@@ -306,6 +340,18 @@ pub fn recheck(tx: &mut WriteTx<'_>) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+/// What is checked, or when, has changed: everything in `checking` is looked at again, and so does
+/// everybody who waits for work.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn reconfigured(tx: &mut WriteTx<'_>) -> Result<(), StoreError> {
+    leases::wake_holders(tx)?;
+    tx.hint(Hint::Sites);
+    tx.hint(Hint::Schedule);
+    recheck(tx)
 }
 
 /// When to look again. In reach of the test that looks at its plan.

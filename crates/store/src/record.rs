@@ -98,30 +98,15 @@ pub(crate) fn fetch(conn: &ReadConn<'_>, ip: IpId) -> Result<Option<IpRow>, Stor
         .optional()?)
 }
 
-/// Adds an address; the database gives it its id.
-pub(crate) fn insert(tx: &WriteTx<'_>, row: &Row) -> Result<IpId, StoreError> {
-    const SQL: &str = "INSERT INTO ips \
-         (address, sequence, state, cycle_id, attempt_no, created_at, updated_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)";
-    let head = &row.head;
-    tx.sql().prepare_cached(SQL)?.execute(rusqlite::params![
-        head.address.to_string(),
-        head.sequence,
-        row.state.as_str(),
-        head.cycle.0,
-        head.attempt.0,
-        tx.now().as_micros(),
-    ])?;
-    Ok(IpId(tx.sql().last_insert_rowid()))
-}
-
 /// Stores the next state over the one that was read; says whether that one was still there.
 pub(crate) fn update(
     tx: &WriteTx<'_>,
     before: (StateName, ClaimNo),
     next: &Row,
 ) -> Result<bool, StoreError> {
-    const SQL: &str = "UPDATE ips SET \
+    // FAIL: whatever fails undoes the whole job, so the statement need not be able to undo itself,
+    // for which it would copy every page that it or its triggers change.
+    const SQL: &str = "UPDATE OR FAIL ips SET \
          sequence = :sequence, state = :state, verdict = :verdict, cause = :cause, \
          result = :result, cycle_id = :cycle, attempt_no = :attempt, claim_no = :claim, \
          assign_retries = :assign, self_check_retries = :self_check, silent_leases = :silent, \

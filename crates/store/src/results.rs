@@ -2,14 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use civ_orch::attempt::StateName;
 use civ_orch::expected::{Progress, Reported};
-use civ_types::{AttemptNo, CheckName, CheckSpec, CycleId, IpId, SiteId, Source, Utc};
+use civ_types::{
+    Address, AttemptNo, CheckName, CheckSpec, ClaimNo, CycleId, IpId, SiteId, Source, Utc,
+};
 use rusqlite::{Row, params};
 
 use crate::codec::{maybe, text, utc};
 use crate::conn::{ReadConn, WriteTx};
 use crate::error::StoreError;
-use crate::record::IpRow;
+use crate::record::{self, IpRow};
 
 /// A result as it came in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,10 +87,11 @@ pub(crate) fn forget_claim(tx: &WriteTx<'_>, ip: IpId) -> Result<(), StoreError>
 }
 
 /// Makes checks count in the current claim.
-///
-/// # Errors
-/// [`StoreError`] of the database.
-pub fn expect(tx: &WriteTx<'_>, ip: IpId, specs: &BTreeSet<CheckSpec>) -> Result<(), StoreError> {
+pub(crate) fn expect(
+    tx: &WriteTx<'_>,
+    ip: IpId,
+    specs: &BTreeSet<CheckSpec>,
+) -> Result<(), StoreError> {
     const SQL: &str = "INSERT OR IGNORE INTO expected_checks \
          (ip_id, source, site_id, check_type, target) VALUES (?1, ?2, ?3, ?4, ?5)";
     let mut statement = tx.sql().prepare_cached(SQL)?;
@@ -99,6 +103,37 @@ pub fn expect(tx: &WriteTx<'_>, ip: IpId, specs: &BTreeSet<CheckSpec>) -> Result
             spec.name.as_str(),
             spec.target,
         ])?;
+    }
+    Ok(())
+}
+
+/// Notes that checks which were added meanwhile are handed out in `claim`: they count from now on.
+///
+/// A site that has said `complete` was not asked for them yet, so it is waited for again. An agent
+/// that has said so asks no more: what was read for it just before does not count. Nor does
+/// anything of a claim that is over.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn hand_out(
+    tx: &WriteTx<'_>,
+    ip: IpId,
+    claim: ClaimNo,
+    specs: &BTreeSet<CheckSpec>,
+) -> Result<(), StoreError> {
+    const SITE: &str = "DELETE FROM site_progress WHERE ip_id = ?1 AND site_id = ?2";
+    let current = record::fetch(tx, ip)?
+        .filter(|row| row.attempt.state == StateName::Checking && row.attempt.head.claim == claim);
+    let Some(row) = current else {
+        return Ok(());
+    };
+    let is_open = |spec: &&CheckSpec| spec.site.is_some() || !row.egress_complete;
+    let specs: BTreeSet<_> = specs.iter().filter(is_open).cloned().collect();
+    expect(tx, ip, &specs)?;
+    let sites: BTreeSet<_> = specs.iter().filter_map(|spec| spec.site.as_ref()).collect();
+    for site in sites {
+        let parameters = params![ip.0, site.as_str()];
+        tx.sql().prepare_cached(SITE)?.execute(parameters)?;
     }
     Ok(())
 }
@@ -227,6 +262,27 @@ pub fn progress(conn: &ReadConn<'_>, ip: &IpRow) -> Result<Progress, StoreError>
     Ok(progress)
 }
 
+const COLUMNS: &str = "id, ip_id, cycle_id, attempt_no, source, site_id, check_type, target, \
+     success, latency_ms, duration_ms, detail, checked_at, received_at";
+
+fn read(row: &Row<'_>) -> rusqlite::Result<ResultRow> {
+    Ok(ResultRow {
+        id: row.get("id")?,
+        ip: IpId(row.get("ip_id")?),
+        cycle: CycleId(row.get("cycle_id")?),
+        attempt: AttemptNo(row.get("attempt_no")?),
+        result: NewResult {
+            spec: read_spec(row)?,
+            success: row.get("success")?,
+            latency_ms: row.get("latency_ms")?,
+            duration_ms: row.get("duration_ms")?,
+            detail: row.get("detail")?,
+            checked_at: utc(row, "checked_at")?,
+        },
+        received_at: utc(row, "received_at")?,
+    })
+}
+
 /// All results of one attempt, in the order of their first report.
 ///
 /// # Errors
@@ -236,26 +292,30 @@ pub fn of_attempt(
     ip: IpId,
     attempt: AttemptNo,
 ) -> Result<Vec<ResultRow>, StoreError> {
-    const SQL: &str = "SELECT id, ip_id, cycle_id, attempt_no, source, site_id, check_type, \
-         target, success, latency_ms, duration_ms, detail, checked_at, received_at FROM checks \
-         WHERE ip_id = ?1 AND attempt_no = ?2 ORDER BY id";
-    let mut statement = conn.sql().prepare_cached(SQL)?;
-    let rows = statement.query_map(params![ip.0, attempt.0], |row| {
-        Ok(ResultRow {
-            id: row.get("id")?,
-            ip: IpId(row.get("ip_id")?),
-            cycle: CycleId(row.get("cycle_id")?),
-            attempt: AttemptNo(row.get("attempt_no")?),
-            result: NewResult {
-                spec: read_spec(row)?,
-                success: row.get("success")?,
-                latency_ms: row.get("latency_ms")?,
-                duration_ms: row.get("duration_ms")?,
-                detail: row.get("detail")?,
-                checked_at: utc(row, "checked_at")?,
-            },
-            received_at: utc(row, "received_at")?,
-        })
-    })?;
+    let sql =
+        format!("SELECT {COLUMNS} FROM checks WHERE ip_id = ?1 AND attempt_no = ?2 ORDER BY id");
+    let mut statement = conn.sql().prepare_cached(&sql)?;
+    let rows = statement.query_map(params![ip.0, attempt.0], read)?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// All results of an address that are kept, newest cycle first, within a cycle in the order of
+/// their first report.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn of_address(conn: &ReadConn<'_>, address: Address) -> Result<Vec<ResultRow>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM checks WHERE address = ?1 ORDER BY cycle_id DESC, id");
+    let mut statement = conn.sql().prepare_cached(&sql)?;
+    let rows = statement.query_map([address.to_string()], read)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The checks of a site no longer count in any claim, until they are handed out again. What came
+/// in of them stays.
+pub(crate) fn uncount_site(tx: &WriteTx<'_>, site: &SiteId) -> Result<(), StoreError> {
+    const SQL: &str = "DELETE FROM expected_checks WHERE site_id = ?1 \
+         AND ip_id IN (SELECT id FROM ips WHERE state = 'checking')";
+    tx.sql().prepare_cached(SQL)?.execute([site.as_str()])?;
+    Ok(())
 }

@@ -49,7 +49,10 @@ pub fn resume(tx: &WriteTx<'_>) -> Result<Duration, StoreError> {
         "UPDATE validators SET last_seen_at = last_seen_at + ?1, \
          silenced_at = silenced_at + ?1, paused_until = paused_until + ?1",
         "UPDATE sites SET last_seen_at = last_seen_at + ?1",
+        // A pause between two rounds goes on by the clock: only what is waited for is moved.
+        "UPDATE auto_cycle SET phase_at = phase_at + ?1 WHERE phase IN ('releasing', 'checking')",
         "UPDATE outbox SET not_before = not_before + ?1",
+        "UPDATE notifications SET queued_at = queued_at + ?1",
     ] {
         tx.sql().execute(sql, params![micros])?;
     }

@@ -1,5 +1,5 @@
-//! YAML as a one-time start: each table is filled once, while it is empty; after that the
-//! database is the only source.
+//! YAML as a one-time start: each table is filled once, while it has never had a row; after that
+//! the database is the only source.
 
 use std::collections::BTreeMap;
 
@@ -28,22 +28,24 @@ pub struct Seed {
     pub inbound_icmp: bool,
 }
 
-fn is_empty(tx: &WriteTx<'_>, table: &str) -> Result<bool, StoreError> {
-    let sql = format!("SELECT NOT EXISTS (SELECT 1 FROM {table})");
-    Ok(tx.sql().query_row(&sql, [], |row| row.get(0))?)
+/// Has the table never had a row? Triggers keep the list, so that one that was emptied through the
+/// API stays empty.
+fn is_new(tx: &WriteTx<'_>, table: &str) -> Result<bool, StoreError> {
+    const SQL: &str = "SELECT NOT EXISTS (SELECT 1 FROM seeded WHERE name = ?1)";
+    Ok(tx.sql().query_row(SQL, [table], |row| row.get(0))?)
 }
 
 fn json<T: serde::Serialize>(value: &T) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|error| StoreError::corrupt(error.to_string()))
 }
 
-/// Fills the tables that are empty.
+/// Fills the tables that have never had a row.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
 pub fn apply(tx: &WriteTx<'_>, seed: &Seed) -> Result<(), StoreError> {
     let now = tx.now().as_micros();
-    if is_empty(tx, "validators")? {
+    if is_new(tx, "validators")? {
         for (validator, port) in &seed.validators {
             tx.sql().execute(
                 "INSERT INTO validators (validator_id, port_id, created_at, updated_at) \
@@ -52,7 +54,7 @@ pub fn apply(tx: &WriteTx<'_>, seed: &Seed) -> Result<(), StoreError> {
             )?;
         }
     }
-    if is_empty(tx, "sites")? {
+    if is_new(tx, "sites")? {
         for (slot, site) in (1_i64..).zip(&seed.sites) {
             tx.sql().execute(
                 "INSERT INTO sites (slot, site_id) VALUES (?1, ?2)",
@@ -60,7 +62,7 @@ pub fn apply(tx: &WriteTx<'_>, seed: &Seed) -> Result<(), StoreError> {
             )?;
         }
     }
-    if is_empty(tx, "target_groups")? {
+    if is_new(tx, "target_groups")? {
         for (name, targets) in &seed.targets {
             tx.sql().execute(
                 "INSERT INTO target_groups (name, targets) VALUES (?1, ?2)",
@@ -68,7 +70,7 @@ pub fn apply(tx: &WriteTx<'_>, seed: &Seed) -> Result<(), StoreError> {
             )?;
         }
     }
-    if is_empty(tx, "check_types")? {
+    if is_new(tx, "check_types")? {
         for (name, enabled, groups) in &seed.check_types {
             tx.sql().execute(
                 "INSERT INTO check_types (name, enabled, \"groups\") VALUES (?1, ?2, ?3)",

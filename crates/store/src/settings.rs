@@ -7,8 +7,10 @@ use civ_types::{CheckName, SiteId};
 use rusqlite::Row;
 
 use crate::codec::text;
-use crate::conn::ReadConn;
+use crate::conn::{ReadConn, WriteTx};
 use crate::error::StoreError;
+use crate::hint::Hint;
+use crate::{leases, queue};
 
 /// An enabled check type as it is handed out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +35,17 @@ pub fn settle_seconds(conn: &ReadConn<'_>) -> Result<u32, StoreError> {
         .query_row([], |row| row.get(0))?)
 }
 
-fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: &str) -> rusqlite::Result<T> {
+/// A column that holds JSON.
+pub(crate) fn json<T: serde::de::DeserializeOwned>(
+    row: &Row<'_>,
+    column: &str,
+) -> rusqlite::Result<T> {
     text(row, column, |text| serde_json::from_str(text))
+}
+
+/// A value as it is stored in such a column.
+pub(crate) fn to_json<T: serde::Serialize>(value: &T) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| StoreError::corrupt(error.to_string()))
 }
 
 /// Ports and ICMP flag of inbound checks.
@@ -108,4 +119,57 @@ pub fn configured(conn: &ReadConn<'_>) -> Result<Configured, StoreError> {
         ports,
         icmp,
     })
+}
+
+/// What the orchestrator is told through the API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Orchestrator {
+    /// The pause after association, in seconds.
+    pub fip_settle_seconds: u32,
+    /// Cycles of an address whose checks and events are kept; 0: all.
+    pub history_retention_cycles: i64,
+}
+
+/// What the orchestrator is told through the API.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn orchestrator(conn: &ReadConn<'_>) -> Result<Orchestrator, StoreError> {
+    const SQL: &str =
+        "SELECT fip_settle_seconds, history_retention_cycles FROM settings WHERE id = 1";
+    let mut statement = conn.sql().prepare_cached(SQL)?;
+    Ok(statement.query_row([], |row| {
+        Ok(Orchestrator {
+            fip_settle_seconds: row.get("fip_settle_seconds")?,
+            history_retention_cycles: row.get("history_retention_cycles")?,
+        })
+    })?)
+}
+
+/// Stores what the orchestrator is told. A new pause counts at once, also for addresses that wait
+/// already; with a new depth of the history the cut begins.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn set_orchestrator(tx: &mut WriteTx<'_>, next: Orchestrator) -> Result<(), StoreError> {
+    const SQL: &str = "UPDATE settings SET \
+         retention_after = CASE WHEN history_retention_cycles = ?2 THEN retention_after \
+             WHEN ?2 = 0 THEN NULL ELSE '' END, \
+         fip_settle_seconds = ?1, history_retention_cycles = ?2 WHERE id = 1";
+    let parameters = (next.fip_settle_seconds, next.history_retention_cycles);
+    tx.sql().prepare_cached(SQL)?.execute(parameters)?;
+    leases::wake_holders(tx)?;
+    tx.hint(Hint::Retention);
+    Ok(())
+}
+
+/// Stores what every site checks, from now on and in what is being checked.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn set_inbound(tx: &mut WriteTx<'_>, ports: &[u16], icmp: bool) -> Result<(), StoreError> {
+    const SQL: &str = "UPDATE settings SET inbound_ports = ?1, inbound_icmp = ?2 WHERE id = 1";
+    let parameters = (to_json(&ports)?, icmp);
+    tx.sql().prepare_cached(SQL)?.execute(parameters)?;
+    queue::reconfigured(tx)
 }

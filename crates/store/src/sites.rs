@@ -6,6 +6,8 @@ use rusqlite::{OptionalExtension as _, params};
 use crate::codec::{maybe_utc, text};
 use crate::conn::{ReadConn, WriteTx};
 use crate::error::StoreError;
+use crate::hint::Hint;
+use crate::{queue, results};
 
 /// A site as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,11 +72,75 @@ pub fn register(tx: &WriteTx<'_>, id: &SiteId, hostname: &str) -> Result<bool, S
 /// # Errors
 /// [`StoreError`] of the database.
 pub fn seen(tx: &WriteTx<'_>, signs: &[(SiteId, Utc)]) -> Result<(), StoreError> {
-    let mut statement = tx
-        .sql()
-        .prepare_cached("UPDATE sites SET last_seen_at = ?2 WHERE site_id = ?1")?;
+    // A sign from before the slot was set anew belongs to another prober.
+    const SQL: &str = "UPDATE sites SET last_seen_at = ?2 WHERE site_id = ?1 AND made_at <= ?2";
+    let mut statement = tx.sql().prepare_cached(SQL)?;
     for (id, at) in signs {
         statement.execute(params![id.as_str(), at.as_micros()])?;
     }
     Ok(())
+}
+
+/// The name in a slot.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn in_slot(conn: &ReadConn<'_>, slot: i64) -> Result<Option<SiteId>, StoreError> {
+    const SQL: &str = "SELECT site_id FROM sites WHERE slot = ?1";
+    let mut statement = conn.sql().prepare_cached(SQL)?;
+    Ok(statement
+        .query_row([slot], |row| text(row, 0, SiteId::parse))
+        .optional()?)
+}
+
+/// The slot of a name.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn slot_of(conn: &ReadConn<'_>, id: &SiteId) -> Result<Option<i64>, StoreError> {
+    const SQL: &str = "SELECT slot FROM sites WHERE site_id = ?1";
+    let mut statement = conn.sql().prepare_cached(SQL)?;
+    Ok(statement
+        .query_row([id.as_str()], |row| row.get(0))
+        .optional()?)
+}
+
+/// What a former identity was to check no longer counts; of the next one it counts once it has
+/// been handed out.
+fn forget(tx: &mut WriteTx<'_>, id: &SiteId) -> Result<(), StoreError> {
+    results::uncount_site(tx, id)?;
+    tx.hint(Hint::SiteReset(id.clone()));
+    Ok(())
+}
+
+/// Puts a site into a slot: always a new identity, even with the same name. The name must not
+/// stand in another slot.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn put(tx: &mut WriteTx<'_>, slot: i64, id: &SiteId) -> Result<(), StoreError> {
+    const SQL: &str = "INSERT INTO sites (slot, site_id, made_at) VALUES (?1, ?2, ?3) \
+         ON CONFLICT (slot) DO UPDATE SET site_id = excluded.site_id, hostname = '', \
+         registered = 0, last_seen_at = NULL, made_at = excluded.made_at";
+    if let Some(former) = in_slot(tx, slot)? {
+        forget(tx, &former)?;
+    }
+    let parameters = params![slot, id.as_str(), tx.now().as_micros()];
+    tx.sql().prepare_cached(SQL)?.execute(parameters)?;
+    tx.hint(Hint::SiteReset(id.clone()));
+    queue::reconfigured(tx)
+}
+
+/// Takes the site out of a slot.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn delete(tx: &mut WriteTx<'_>, slot: i64) -> Result<(), StoreError> {
+    if let Some(former) = in_slot(tx, slot)? {
+        forget(tx, &former)?;
+    }
+    tx.sql()
+        .prepare_cached("DELETE FROM sites WHERE slot = ?1")?
+        .execute([slot])?;
+    queue::reconfigured(tx)
 }

@@ -134,7 +134,9 @@ pub fn unsilence(tx: &mut WriteTx<'_>, id: &ValidatorId) -> Result<(), StoreErro
 /// # Errors
 /// [`StoreError`] of the database.
 pub fn seen(tx: &WriteTx<'_>, signs: &[(ValidatorId, Utc)]) -> Result<(), StoreError> {
-    const SQL: &str = "UPDATE validators SET last_seen_at = ?2 WHERE validator_id = ?1";
+    // A sign from before this entry was made belongs to a former one of the same name.
+    const SQL: &str =
+        "UPDATE validators SET last_seen_at = ?2 WHERE validator_id = ?1 AND created_at <= ?2";
     let mut statement = tx.sql().prepare_cached(SQL)?;
     for (id, at) in signs {
         statement.execute(params![id.as_str(), at.as_micros()])?;
@@ -157,5 +159,78 @@ pub(crate) fn pause(tx: &mut WriteTx<'_>, id: &ValidatorId, why: &str) -> Result
     let parameters = params![id.as_str(), until.as_micros(), why, tx.now().as_micros()];
     tx.sql().prepare_cached(SQL)?.execute(parameters)?;
     tx.hint(Hint::Schedule);
+    Ok(())
+}
+
+/// The port of a validator, if there is such a validator.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn port(conn: &ReadConn<'_>, id: &ValidatorId) -> Result<Option<PortId>, StoreError> {
+    const SQL: &str = "SELECT port_id FROM validators WHERE validator_id = ?1";
+    let mut statement = conn.sql().prepare_cached(SQL)?;
+    Ok(statement
+        .query_row([id.as_str()], |row| text(row, 0, PortId::parse))
+        .optional()?)
+}
+
+/// Another validator that has this port: by its entry, or by a lease that is still open.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn other_on_port(
+    conn: &ReadConn<'_>,
+    port: &PortId,
+    id: &ValidatorId,
+) -> Result<Option<ValidatorId>, StoreError> {
+    const SQL: &str = "SELECT validator_id FROM validators \
+         WHERE port_id = ?1 AND validator_id <> ?2 \
+         UNION ALL SELECT validator_id FROM leases \
+         WHERE port_id = ?1 AND validator_id IS NOT NULL AND validator_id <> ?2 LIMIT 1";
+    let mut statement = conn.sql().prepare_cached(SQL)?;
+    let read = |row: &rusqlite::Row<'_>| text(row, 0, ValidatorId::parse);
+    Ok(statement
+        .query_row(params![port.as_str(), id.as_str()], read)
+        .optional()?)
+}
+
+/// Adds a validator; neither its name nor its port may be taken.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn insert(tx: &mut WriteTx<'_>, id: &ValidatorId, port: &PortId) -> Result<(), StoreError> {
+    const SQL: &str = "INSERT INTO validators (validator_id, port_id, created_at, updated_at) \
+         VALUES (?1, ?2, ?3, ?3)";
+    let parameters = params![id.as_str(), port.as_str(), tx.now().as_micros()];
+    tx.sql().prepare_cached(SQL)?.execute(parameters)?;
+    tx.hint(Hint::ValidatorReset(id.clone()));
+    tx.hint(Hint::Schedule);
+    Ok(())
+}
+
+/// Gives a validator another port, from its next claim on: an open lease keeps its own. A pause
+/// because of the former port is over.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn set_port(tx: &mut WriteTx<'_>, id: &ValidatorId, port: &PortId) -> Result<(), StoreError> {
+    const SQL: &str = "UPDATE validators SET port_id = ?2, paused_until = NULL, paused_why = '', \
+         updated_at = ?3 WHERE validator_id = ?1";
+    let parameters = params![id.as_str(), port.as_str(), tx.now().as_micros()];
+    tx.sql().prepare_cached(SQL)?.execute(parameters)?;
+    tx.hint(Hint::Schedule);
+    Ok(())
+}
+
+/// Takes a validator out of the configuration; it must hold no lease.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn delete(tx: &mut WriteTx<'_>, id: &ValidatorId) -> Result<(), StoreError> {
+    tx.sql()
+        .prepare_cached("DELETE FROM validators WHERE validator_id = ?1")?
+        .execute([id.as_str()])?;
+    tx.hint(Hint::ValidatorReset(id.clone()));
+    tx.hint(Hint::Validator(id.clone()));
     Ok(())
 }

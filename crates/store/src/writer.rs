@@ -1,6 +1,7 @@
 //! The one writing thread. Jobs that wait together are committed together.
 //!
-//! Each job runs in a savepoint of its own, so that one that fails undoes its own work alone.
+//! Each job runs in a savepoint of its own, so that one that fails undoes its own work alone; one
+//! that nobody waits beside has the transaction to itself and needs none.
 //! Answers and hints go out after the commit: a 2xx never precedes the disk.
 
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::conn::WriteTx;
 use crate::error::{OpenError, StoreError};
 use crate::hint::Hint;
-use crate::{OnCommit, Rules, runtime};
+use crate::{OnCommit, Rules, blocks, runtime};
 
 /// Jobs that may wait. A full queue makes callers wait, which is the back-pressure that a slow
 /// disk should cause; their own time limits then turn it into 503.
@@ -25,8 +26,24 @@ const GROUP: usize = 256;
 /// How a job ends once its group is committed, or not.
 type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
-/// A job: does its work in the savepoint, says whether to keep it, and how to answer.
-type Job = Box<dyn FnOnce(&mut WriteTx<'_>) -> (bool, Answer) + Send>;
+/// What a job does: its work, then whether to keep it, and how to answer.
+type Work = Box<dyn FnOnce(&mut WriteTx<'_>) -> (bool, Answer) + Send>;
+
+/// A job and how it wants to be committed.
+struct Job {
+    work: Work,
+    company: Company,
+}
+
+/// With whom a job is committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Company {
+    /// With whoever waits, in a savepoint of its own.
+    Any,
+    /// Alone. A savepoint keeps the former state of every page that is changed in it; for a large
+    /// job that costs several times its work, and its own transaction undoes it just as well.
+    Alone,
+}
 
 /// What the writing thread is asked for.
 enum Errand {
@@ -72,6 +89,7 @@ impl Writer {
 
     pub(crate) async fn run<T, E>(
         &self,
+        company: Company,
         work: impl FnOnce(&mut WriteTx<'_>) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
@@ -79,7 +97,7 @@ impl Writer {
         E: From<StoreError> + Send + 'static,
     {
         let (tell, told) = oneshot::channel();
-        let job: Job = Box::new(move |tx| {
+        let work: Work = Box::new(move |tx| {
             let outcome = work(tx);
             let keep = outcome.is_ok();
             let answer: Answer = Box::new(move |committed| {
@@ -92,7 +110,7 @@ impl Writer {
             });
             (keep, answer)
         });
-        self.send(Errand::Write(job)).await?;
+        self.send(Errand::Write(Job { work, company })).await?;
         told.await.map_err(|_gone| ended())?
     }
 
@@ -126,12 +144,19 @@ struct Desk {
 
 impl Desk {
     fn serve(&mut self, mut queue: mpsc::Receiver<Errand>) {
-        while let Some(first) = queue.blocking_recv() {
-            let mut group = Vec::new();
+        let joins = |job: &Job| job.company == Company::Any;
+        let mut held = None;
+        while let Some(first) = held.take().or_else(|| queue.blocking_recv()) {
+            let mut group: Vec<Job> = Vec::new();
             let mut next = Some(first);
             while let Some(Errand::Write(job)) = next {
+                if !group.is_empty() && !joins(&job) {
+                    held = Some(Errand::Write(job));
+                    next = None;
+                    break;
+                }
                 group.push(job);
-                next = if group.len() < GROUP {
+                next = if group.len() < GROUP && group.iter().all(joins) {
                     queue.try_recv().ok()
                 } else {
                     None
@@ -184,15 +209,30 @@ fn carry_out(
     answers: &mut Vec<Answer>,
     hints: &mut Vec<Hint>,
 ) -> rusqlite::Result<()> {
+    let is_alone = group.len() == 1;
     let mut group = group.into_iter();
     let mut begin = || {
+        let mut is_kept = false;
         let mut whole = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for job in group.by_ref() {
+            if is_alone {
+                let mut tx = WriteTx::new(&whole, now, rules);
+                let (keep, answer) = (job.work)(&mut tx);
+                let told = tx.into_hints();
+                answers.push(answer);
+                if !keep {
+                    return whole.rollback();
+                }
+                hints.extend(told);
+                is_kept = true;
+                break;
+            }
             let part = whole.savepoint()?;
             let mut tx = WriteTx::new(&part, now, rules);
-            let (keep, answer) = job(&mut tx);
+            let (keep, answer) = (job.work)(&mut tx);
             let told = tx.into_hints();
             answers.push(answer);
+            is_kept |= keep;
             if keep {
                 part.commit()?;
                 hints.extend(told);
@@ -200,7 +240,12 @@ fn carry_out(
                 part.finish()?;
             }
         }
-        runtime::touch(&whole, now)?;
+        // A start that is refused undoes its move of the deadlines: it must not pass for a sign of
+        // life either, or the next start would move them by too little.
+        if is_kept {
+            runtime::touch(&whole, now)?;
+        }
+        blocks::settle(&whole)?;
         whole.commit()
     };
     let outcome = begin();

@@ -38,6 +38,7 @@ const ROOMS: Table = &[
     ("civ-testkit", &["civ-types", "civ-orch", "civ-store"]),
     ("civ-tidy", &[]),
     ("civ-cloudsim", &["civ-types"]),
+    ("civ-bench", &["civ-types", "civ-orch", "civ-store"]),
     (
         "civ-e2e",
         &["civ-types", "civ-proto", "civ-boot", "civ-cloudsim"],
@@ -63,6 +64,8 @@ const KEEPERS: Table = &[
     ("ssh2", &["civ-checks"]),
     ("axum", &["civ-control-api", "civ-cloudsim", "civ-e2e"]),
     ("askama", &["civ-control-api"]),
+    ("utoipa", &["civ-proto", "civ-control-api"]),
+    ("utoipa-axum", &["civ-control-api"]),
     ("serde_yaml", &["civ-boot"]),
     ("yaml_serde", &["civ-boot"]),
 ];
@@ -71,7 +74,7 @@ const KEEPERS: Table = &[
 const PURE: Table = &[
     ("civ-orch", &["thiserror"]),
     ("civ-types", &["thiserror", "jiff"]),
-    ("civ-proto", &["serde", "serde_json"]),
+    ("civ-proto", &["serde", "serde_json", "utoipa"]),
 ];
 
 /// Part of control-api (a file, a folder or both), and the crates that it may not name.
@@ -87,6 +90,18 @@ const FOLDERS: Table = &[
         "bins/control-api/src/config",
         &["axum", "civ_proto", "civ_store", "civ_cloud", "civ_orch"],
     ),
+    (
+        "bins/control-api/src/ctl",
+        &[
+            "axum",
+            "civ_store",
+            "civ_cloud",
+            "civ_orch",
+            "app",
+            "runner",
+        ],
+    ),
+    ("bins/control-api/src/notify", &["axum", "civ_cloud"]),
 ];
 
 fn list(table: Table, name: &str) -> Option<&'static [&'static str]> {

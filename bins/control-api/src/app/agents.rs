@@ -190,6 +190,12 @@ impl App {
     /// [`AppError::NotFound`] if the validator is not configured.
     pub async fn agent_reports(&self, id: &ValidatorId) -> Result<(), AppError> {
         self.agent_seen(id).await?;
+        self.lift_silence(id).await
+    }
+
+    /// To be asked again behind what was reported: a silence may have begun in between, and
+    /// whoever has reported just then may have nothing more to report.
+    async fn lift_silence(&self, id: &ValidatorId) -> Result<(), AppError> {
         if self.presence().reported(id) {
             let of = id.clone();
             let lifted = self.write(move |tx| validators::unsilence(tx, &of)).await;
@@ -201,13 +207,16 @@ impl App {
     /// What the validator is to do now. Checks that are handed out here count from now on.
     ///
     /// # Errors
-    /// [`AppError::Store`].
+    /// [`AppError::NotFound`] if the validator is not configured any more.
     pub async fn agent_assignment(&self, id: &ValidatorId) -> Result<Answer, AppError> {
         let of = id.clone();
+        // A long poll may have outlived the validator's entry.
         let work = self
-            .read(move |conn| agents::work(conn, &of))
-            .await
-            .map_err(AppError::Store)?;
+            .read(move |conn| match validators::registered(conn, &of)? {
+                Some(_) => Ok(agents::work(conn, &of)?),
+                None => Err(unknown(&of)),
+            })
+            .await?;
         let Some(work) = work else {
             return Ok(Answer::Nothing);
         };
@@ -216,8 +225,8 @@ impl App {
             return Ok(Answer::Settling(settles_at.since(now)));
         }
         if !work.uncounted.is_empty() {
-            let (ip, specs) = (work.ip, work.uncounted);
-            self.write(move |tx| results::expect(tx, ip, &specs))
+            let (ip, claim, specs) = (work.ip, work.claim, work.uncounted);
+            self.write(move |tx| results::hand_out(tx, ip, claim, &specs))
                 .await
                 .map_err(AppError::Store)?;
         }
@@ -244,7 +253,7 @@ impl App {
         id: &ValidatorId,
         report: SelfCheckReport,
     ) -> Result<(), AppError> {
-        let id = id.clone();
+        let of = id.clone();
         let SelfCheckReport {
             ip,
             fence,
@@ -252,11 +261,13 @@ impl App {
             detected,
             detail,
         } = report;
-        self.write(move |tx| {
+        let taken = self.write(move |tx| {
             let judge = |address| self_check::judge(address, success, detected.as_deref(), &detail);
-            agents::self_check(tx, &id, ip, fence, judge).map_err(AppError::from)
-        })
-        .await
+            agents::self_check(tx, &of, ip, fence, judge).map_err(AppError::from)
+        });
+        let taken = taken.await;
+        self.lift_silence(id).await?;
+        taken
     }
 
     /// Results of an agent. Says how many were dropped as stale.
@@ -268,14 +279,15 @@ impl App {
         id: &ValidatorId,
         rows: Vec<CheckReport>,
     ) -> Result<u32, AppError> {
-        let (id, now) = (id.clone(), self.now());
+        let (of, now) = (id.clone(), self.now());
         let rows: Vec<_> = rows
             .into_iter()
             .map(|row| row.into_reported(now, CheckSpec::egress))
             .collect();
-        self.write(move |tx| agents::egress_results(tx, &id, &rows))
-            .await
-            .map_err(AppError::Store)
+        let n_stale = self.write(move |tx| agents::egress_results(tx, &of, &rows));
+        let n_stale = n_stale.await.map_err(AppError::Store)?;
+        self.lift_silence(id).await?;
+        Ok(n_stale)
     }
 
     /// The agent is through with all its checks.
@@ -298,9 +310,10 @@ impl App {
     /// # Errors
     /// [`AppError::Store`].
     pub async fn agent_event(&self, id: &ValidatorId, event: Event) -> Result<(), AppError> {
-        let (id, event) = (id.clone(), event.into());
-        self.write(move |tx| agents::event(tx, Reporter::Validator(&id), &event))
+        let (of, event) = (id.clone(), event.into());
+        self.write(move |tx| agents::event(tx, Reporter::Validator(&of), &event))
             .await
-            .map_err(AppError::Store)
+            .map_err(AppError::Store)?;
+        self.lift_silence(id).await
     }
 }

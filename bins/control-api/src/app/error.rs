@@ -1,5 +1,7 @@
 //! Why a use case did not do what was asked, free of any transport.
 
+use std::fmt;
+
 use civ_store::agents::NotAccepted;
 use civ_store::{NotAdvanced, StoreError};
 
@@ -18,9 +20,19 @@ pub enum AppError {
     /// Not now; the text says why.
     #[error("{0}")]
     Unavailable(String),
+    /// The cloud failed; the text says how.
+    #[error("{0}")]
+    Cloud(String),
     /// The database failed. The cause goes to the log, not to the caller.
     #[error("the database failed")]
     Store(#[from] StoreError),
+}
+
+impl AppError {
+    /// A value that is not allowed for a field.
+    pub(super) fn bad(field: &str, value: impl fmt::Debug, allowed: impl fmt::Display) -> Self {
+        Self::BadInput(format!("{field}: {value:?} is not allowed: {allowed}"))
+    }
 }
 
 impl From<NotAccepted> for AppError {

@@ -4,17 +4,20 @@ use std::collections::BTreeMap;
 
 use civ_orch::attempt::{Outcome, Row, StateName};
 use civ_store::ips::{self, IpRow};
-use civ_store::{StoreError, events, queue, results, settings};
+use civ_store::{ReadConn, StoreError, events, queue, results, settings};
 use civ_types::{
     AddrError, Address, AttemptNo, CheckSpec, CycleId, IpId, SiteId, Utc, ValidatorId, bounds,
     parse_list,
 };
+use serde_json::{Value, json};
 
-use super::{App, AppError};
+use super::{App, AppError, Caller, audit};
 
 /// Addresses that one call may name, after prefixes and ranges are expanded: a /16, which is
 /// more than any cloud of our users has in one network.
 pub const ADDRESSES_MAX: usize = 65_536;
+
+const EMPTY: &str = "addresses: the list is empty: name at least one address";
 
 /// An address in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,6 +183,52 @@ pub struct Details {
     pub events: Vec<Event>,
 }
 
+/// What became of each address of a list that was to be deleted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Deleted {
+    /// Were in the queue.
+    pub deleted: Vec<Address>,
+    /// Were not; as they were given if they are no addresses.
+    pub not_found: Vec<String>,
+}
+
+/// An address in the queue as an event tells it.
+fn in_queue(conn: &ReadConn<'_>, address: Address) -> Result<Value, StoreError> {
+    let row = ips::by_address(conn, address)?;
+    Ok(row.map_or(Value::Null, |row| {
+        let result = row.attempt.outcome().map_or("", Outcome::as_str);
+        json!({"state": row.attempt.state.as_str(), "overall_result": result})
+    }))
+}
+
+/// Addresses, prefixes and ranges, expanded, and what is none of these: it is in no queue, which
+/// is no error.
+fn listed_for_delete(entries: &[String]) -> Result<(Vec<Address>, Vec<String>), AppError> {
+    if entries.is_empty() {
+        return Err(AppError::BadInput(EMPTY.to_owned()));
+    }
+    let (mut sound, mut strangers) = (Vec::new(), Vec::new());
+    for entry in entries {
+        match parse_list(std::slice::from_ref(entry), ADDRESSES_MAX) {
+            Err(wrong)
+                if !wrong
+                    .iter()
+                    .any(|why| matches!(why, AddrError::TooMany(..))) =>
+            {
+                strangers.push(entry.clone());
+            }
+            Ok(_) | Err(_) => sound.push(entry),
+        }
+    }
+    let list = parse_list(&sound, ADDRESSES_MAX).map_err(|wrong| bad_entries(&wrong))?;
+    Ok((list, strangers))
+}
+
+fn bad_entries<T: ToString>(wrong: &[T]) -> AppError {
+    let wrong: Vec<_> = wrong.iter().map(T::to_string).collect();
+    AppError::BadInput(format!("addresses: {}", wrong.join("; ")))
+}
+
 fn unknown(address: Address) -> AppError {
     AppError::NotFound(format!("{address} is not in the queue"))
 }
@@ -187,11 +236,8 @@ fn unknown(address: Address) -> AppError {
 impl App {
     fn parse_addresses(&self, entries: &[String]) -> Result<Vec<Address>, AppError> {
         if entries.is_empty() {
-            return Err(AppError::BadInput(
-                "addresses: the list is empty".to_owned(),
-            ));
+            return Err(AppError::BadInput(EMPTY.to_owned()));
         }
-        let bad = |wrong: &[String]| AppError::BadInput(format!("addresses: {}", wrong.join("; ")));
         // All bad entries are named in one answer, whatever is wrong with each.
         let mut wrong = Vec::new();
         for entry in entries {
@@ -206,21 +252,39 @@ impl App {
             }
         }
         if !wrong.is_empty() {
-            return Err(bad(&wrong));
+            return Err(bad_entries(&wrong));
         }
-        let too_many =
-            |wrong: Vec<AddrError>| bad(&wrong.iter().map(ToString::to_string).collect::<Vec<_>>());
-        parse_list(entries, ADDRESSES_MAX).map_err(too_many)
+        parse_list(entries, ADDRESSES_MAX).map_err(|wrong| bad_entries(&wrong))
     }
 
     /// Adds, requeues, reorders, in list order and in one transaction.
     ///
     /// # Errors
     /// [`AppError::BadInput`] names all bad entries; then nothing is applied.
-    pub async fn ips_enqueue(&self, entries: &[String]) -> Result<Enqueued, AppError> {
+    pub async fn ips_enqueue(
+        &self,
+        caller: &Caller,
+        entries: &[String],
+    ) -> Result<Enqueued, AppError> {
         let list = self.parse_addresses(entries)?;
+        let caller = caller.clone();
         let done = self
-            .write(move |tx| queue::enqueue(tx, &list))
+            .write_alone(move |tx| {
+                let done = queue::enqueue(tx, &list)?;
+                let change = audit::Change {
+                    event_type: "admin_ips_enqueued",
+                    what: "ips".to_owned(),
+                    before: Value::Null,
+                    after: json!({
+                        "added": audit::listed(&done.added),
+                        "requeued": audit::listed(&done.requeued),
+                        "reordered": audit::listed(&done.reordered),
+                        "skipped_in_progress": audit::listed(&done.skipped),
+                    }),
+                };
+                audit::record(tx, &caller, &change)?;
+                Ok(done)
+            })
             .await
             .map_err(AppError::Store)?;
         let queue::Enqueued {
@@ -241,9 +305,20 @@ impl App {
     ///
     /// # Errors
     /// [`AppError::NotFound`], or [`AppError::Conflict`] if it has ended already.
-    pub async fn ips_cancel(&self, address: Address) -> Result<(), AppError> {
+    pub async fn ips_cancel(&self, caller: &Caller, address: Address) -> Result<(), AppError> {
+        let caller = caller.clone();
         let done = self
-            .write(move |tx| queue::cancel(tx, address).map_err(AppError::from))
+            .write(move |tx| -> Result<_, AppError> {
+                let before = in_queue(tx, address)?;
+                queue::cancel(tx, address)?;
+                let change = audit::Change {
+                    event_type: "admin_ip_cancelled",
+                    what: format!("ips {address}"),
+                    before,
+                    after: in_queue(tx, address)?,
+                };
+                Ok(audit::record(tx, &caller, &change)?)
+            })
             .await;
         done.map_err(|error| match error {
             AppError::NotFound(_) => unknown(address),
@@ -258,14 +333,77 @@ impl App {
     ///
     /// # Errors
     /// [`AppError::NotFound`].
-    pub async fn ips_delete(&self, address: Address) -> Result<(), AppError> {
+    pub async fn ips_delete(&self, caller: &Caller, address: Address) -> Result<(), AppError> {
+        let caller = caller.clone();
         let done = self
-            .write(move |tx| queue::delete(tx, address).map_err(AppError::from))
+            .write(move |tx| -> Result<_, AppError> {
+                let before = in_queue(tx, address)?;
+                queue::delete(tx, address)?;
+                let change = audit::Change {
+                    event_type: "admin_ip_deleted",
+                    what: format!("ips {address}"),
+                    before,
+                    after: Value::Null,
+                };
+                Ok(audit::record(tx, &caller, &change)?)
+            })
             .await;
         done.map_err(|error| match error {
             AppError::NotFound(_) => unknown(address),
             other => other,
         })
+    }
+
+    /// Takes a list out of the queue, whatever the state of each; what is not there is told.
+    ///
+    /// # Errors
+    /// [`AppError::BadInput`] for an empty list, and for one that is too long.
+    pub async fn ips_delete_list(
+        &self,
+        caller: &Caller,
+        entries: &[String],
+    ) -> Result<Deleted, AppError> {
+        let (list, strangers) = listed_for_delete(entries)?;
+        let caller = caller.clone();
+        let removed = self
+            .write(move |tx| {
+                let removed = queue::delete_all(tx, &list)?;
+                let change = audit::Change {
+                    event_type: "admin_ips_deleted",
+                    what: "ips".to_owned(),
+                    before: audit::listed(&removed.deleted),
+                    after: Value::Null,
+                };
+                audit::record(tx, &caller, &change)?;
+                Ok(removed)
+            })
+            .await
+            .map_err(AppError::Store)?;
+        let unknown = removed.not_found.iter().map(ToString::to_string);
+        Ok(Deleted {
+            not_found: unknown.chain(strangers).collect(),
+            deleted: removed.deleted,
+        })
+    }
+
+    /// Takes everything out of the queue. Says what it was.
+    ///
+    /// # Errors
+    /// [`AppError::Store`].
+    pub async fn ips_clear(&self, caller: &Caller) -> Result<Vec<Address>, AppError> {
+        let caller = caller.clone();
+        let cleared = self.write_alone(move |tx| {
+            let cleared = queue::clear(tx)?;
+            let change = audit::Change {
+                event_type: "queue_cleared",
+                what: "ips".to_owned(),
+                before: audit::listed(&cleared),
+                after: Value::Null,
+            };
+            audit::record(tx, &caller, &change)?;
+            Ok(cleared)
+        });
+        cleared.await.map_err(AppError::Store)
     }
 
     /// The addresses that a query means.
@@ -287,10 +425,13 @@ impl App {
             let window = query
                 .window
                 .map(|(limit, offset)| ips::Window { limit, offset });
-            let rows = ips::list(conn, &filter, order, window)?;
-            let total = match window {
-                Some(_) => ips::count(conn, &filter)?,
-                None => rows.len() as u64,
+            let (rows, total) = match window {
+                Some(window) => ips::page(conn, &filter, order, window)?,
+                None => {
+                    let rows = ips::list(conn, &filter, order, None)?;
+                    let total = rows.len() as u64;
+                    (rows, total)
+                }
             };
             let sites = settings::site_ids(conn)?;
             // A page asks for its own rows alone: the table grows with the queue.

@@ -28,6 +28,11 @@ impl<K: Ord + Clone> Signs<K> {
         self.unwritten.insert(id.clone(), now);
         self.last.insert(id.clone(), now)
     }
+
+    fn forget(&mut self, id: &K) {
+        self.unwritten.remove(id);
+        self.last.remove(id);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -78,6 +83,18 @@ impl Presence {
     /// Notes that an agent has reported something. Says whether that ends a silence.
     pub fn reported(&self, id: &ValidatorId) -> bool {
         self.state().silenced.remove(id)
+    }
+
+    /// Nothing that was known of a validator of this name holds any longer.
+    pub fn forget_validator(&self, id: &ValidatorId) {
+        let mut state = self.state();
+        state.validators.forget(id);
+        state.silenced.remove(id);
+    }
+
+    /// Nothing that was known of a site of this name holds any longer.
+    pub fn forget_site(&self, id: &SiteId) {
+        self.state().sites.forget(id);
     }
 
     /// Takes over what was written down before a restart.
@@ -150,5 +167,24 @@ mod tests {
         assert_eq!(presence.fresh(at(94), 30).len(), 0);
         assert_eq!(presence.take_unwritten().validators, [(id, at(63))]);
         assert_eq!(presence.take_unwritten().validators, []);
+    }
+
+    #[test]
+    fn a_name_that_is_given_anew_begins_without_a_past() {
+        let presence = Presence::default();
+        let id = ValidatorId::parse("v1").unwrap();
+        let site = SiteId::parse("s1").unwrap();
+        let now = Utc::EPOCH.plus_secs(1);
+        presence.validator(&id, now, 30);
+        presence.silenced(&id);
+        presence.site(&site, now);
+        presence.forget_validator(&id);
+        presence.forget_site(&site);
+        assert!(presence.fresh(now, 30).is_empty());
+        assert_eq!(presence.last_of_site(&site), None);
+        let unwritten = presence.take_unwritten();
+        assert!(unwritten.validators.is_empty() && unwritten.sites.is_empty());
+        assert!(presence.validator(&id, now, 30));
+        assert!(!presence.validator(&id, now, 30));
     }
 }

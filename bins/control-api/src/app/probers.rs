@@ -69,18 +69,21 @@ impl App {
     /// What the site is to check now. Checks that are handed out here count from now on.
     ///
     /// # Errors
-    /// [`AppError::Store`].
+    /// [`AppError::NotFound`] if the site is not configured any more.
     pub async fn prober_assignments(&self, id: &SiteId) -> Result<SiteAssignments, AppError> {
         let of = id.clone();
+        // A long poll may have outlived the site's entry.
         let found = self
-            .read(move |conn| agents::site_list(conn, &of))
-            .await
-            .map_err(AppError::Store)?;
+            .read(move |conn| match sites::registered(conn, &of)? {
+                Some(_) => Ok(agents::site_list(conn, &of)?),
+                None => Err(AppError::NotFound(unknown(&of))),
+            })
+            .await?;
         let mut list = Vec::with_capacity(found.work.len());
         let mut uncounted = Vec::new();
         for work in found.work {
             if !work.uncounted.is_empty() {
-                uncounted.push((work.ip, work.uncounted));
+                uncounted.push((work.ip, work.claim, work.uncounted));
             }
             list.push(SiteAssignment {
                 ip: work.ip,
@@ -93,7 +96,7 @@ impl App {
             self.write(move |tx| {
                 uncounted
                     .iter()
-                    .try_for_each(|(ip, specs)| results::expect(tx, *ip, specs))
+                    .try_for_each(|(ip, claim, specs)| results::hand_out(tx, *ip, *claim, specs))
             })
             .await
             .map_err(AppError::Store)?;

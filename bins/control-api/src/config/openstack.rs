@@ -7,9 +7,6 @@ use civ_boot::config::Report;
 use civ_boot::secrets::SecretSource;
 use serde::Deserialize;
 
-/// The documented number of tries of a page; others come with the scan that they are for.
-const PAGE_RETRIES: i64 = 5;
-
 /// Which of a service's endpoints in the Keystone catalogue to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interface {
@@ -64,6 +61,8 @@ pub struct OpenStack {
     pub list_page_size: u32,
     /// Time for one request: 1 to 600 s.
     pub request_timeout: Duration,
+    /// How often a page of a scan is asked for again: 0 to 100.
+    pub page_retries: u32,
 }
 
 macro_rules! raw {
@@ -91,7 +90,7 @@ macro_rules! raw {
                     floating_network: None,
                     list_page_size: 200,
                     request_timeout_seconds: 60,
-                    page_retries: PAGE_RETRIES,
+                    page_retries: 5,
                 }
             }
         }
@@ -130,8 +129,6 @@ raw! {
 impl OpenStack {
     pub(super) fn build(raw: Raw, report: &mut Report) -> Option<Self> {
         report.not_available("openstack.cloud", raw.cloud.is_some());
-        let retries = raw.page_retries != PAGE_RETRIES;
-        report.not_available("openstack.page_retries", retries);
         let sources = Sources::build(&raw, report);
         let words = ["public", "internal", "admin"];
         let interface = match report.word("openstack.interface", &raw.interface, &words) {
@@ -169,6 +166,7 @@ impl OpenStack {
             floating_network: network,
             list_page_size: report.int("openstack.list_page_size", raw.list_page_size, 1..=1_000),
             request_timeout: Duration::from_secs(timeout),
+            page_retries: report.int("openstack.page_retries", raw.page_retries, 0..=100),
         })
     }
 }

@@ -107,8 +107,6 @@ impl Timers {
             reconcile_interval_seconds: 1 to SECONDS_MAX;
             max_parallel_cloud_calls: 1 to PARALLEL_MAX;
         };
-        let scans = timers.fip_scan_interval_seconds != 0;
-        report.not_available("orchestrator.fip_scan_interval_seconds", scans);
         timers.check_lease(report);
         timers
     }

@@ -24,6 +24,13 @@ pub fn is_egress_check(name: &CheckName) -> bool {
     }
 }
 
+/// Whether a text can be a target: a URL, a host or `host:port`. What of it a check type takes
+/// is seen when the check is made.
+#[must_use]
+pub fn is_target(text: &str) -> bool {
+    !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control())
+}
+
 /// The rows as the file has them, in its order.
 #[derive(Debug, Clone)]
 pub struct Seed {
@@ -219,7 +226,7 @@ pub(super) fn targets(raw: &RawTargets, report: &mut Report) -> Vec<TargetsSeed>
             report.fault(&path, "must name at least one target");
         }
         for (index, target) in targets.iter().enumerate() {
-            if target.is_empty() || target.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            if !is_target(target) {
                 report.fault(
                     &format!("{path}[{index}]"),
                     "must be a URL, a host or host:port, without white space",

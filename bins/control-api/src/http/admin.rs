@@ -1,43 +1,42 @@
 //! Administrative methods: the queue, the status, the validators.
 
-use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
-use civ_orch::attempt::{Outcome, StateName};
-use civ_proto::Ok as Done;
-use civ_proto::admin::{Addresses, Enqueued, Page, Status};
+use axum::{Extension, Json};
+use civ_orch::attempt::StateName;
+use civ_proto::admin::{Addresses, Cleared, Deleted, Enqueued, Page, Removal, Status};
 use civ_proto::read_model::{IpDetails, Validator};
+use civ_proto::{ErrorBody, Ok as Done};
 use civ_types::Address;
 
 use super::body::JsonBody;
 use super::error::ApiError;
+use super::listing::{bad, outcome, q, window};
 use super::path::Segment;
+use super::query::{IpsListed, Listing};
 use super::{Web, view};
+use crate::app::Caller;
 use crate::app::ips::Query;
 
 type Answered<T> = Result<Json<T>, ApiError>;
 
-/// Longest page of a list.
-const LIMIT_MAX: u32 = 1_000;
-
-/// Longest text that is searched for, in bytes: no address is longer.
-const Q_BYTES_MAX: usize = 64;
-
+/// Counts of the whole queue
+#[utoipa::path(
+    get, path = "/admin/status", tag = "queue",
+    responses((status = 200, description = "Counts.", body = Status))
+)]
 pub(super) async fn status(State(web): State<Web>) -> Answered<Status> {
     Ok(Json(view::status(web.app.counts().await?)))
 }
 
+/// All validators
+#[utoipa::path(
+    get, path = "/admin/validators", tag = "queue",
+    responses((status = 200, description = "In order of their ids.", body = Vec<Validator>))
+)]
 pub(super) async fn validators(State(web): State<Web>) -> Answered<Vec<Validator>> {
     let list = web.app.validators().await?;
     Ok(Json(list.iter().map(view::validator).collect()))
-}
-
-fn bad(field: &str, value: &str, allowed: &str) -> ApiError {
-    ApiError::bad_input(format!("{field}: {value:?} is not allowed: {allowed}"))
-}
-
-fn number<T: std::str::FromStr>(field: &str, value: &str, allowed: &str) -> Result<T, ApiError> {
-    value.parse().map_err(|_error| bad(field, value, allowed))
 }
 
 fn states(value: &str) -> Result<Vec<StateName>, ApiError> {
@@ -51,32 +50,16 @@ fn states(value: &str) -> Result<Vec<StateName>, ApiError> {
 
 /// Reads the parameters of a list. A parameter that is there and empty is as good as missing.
 fn query(raw: &str) -> Result<Query, ApiError> {
-    let mut query = Query::default();
-    let (mut limit, mut offset) = (None, None);
+    let mut query = Query {
+        window: window(raw)?,
+        ..Query::default()
+    };
     for (name, value) in url::form_urlencoded::parse(raw.as_bytes()) {
-        if value.is_empty() {
-            continue;
-        }
         match name.as_ref() {
-            "limit" => {
-                let allowed = format!("a whole number from 1 to {LIMIT_MAX}");
-                let n: u32 = number("limit", &value, &allowed)?;
-                if n == 0 || LIMIT_MAX < n {
-                    return Err(bad("limit", &value, &allowed));
-                }
-                limit = Some(n);
-            }
-            "offset" => offset = Some(number::<u64>("offset", &value, "a whole number from 0")?),
+            _ if value.is_empty() => {}
             "state" => query.states = states(&value)?,
-            "q" if Q_BYTES_MAX < value.len() => {
-                return Err(bad("q", &value, &format!("at most {Q_BYTES_MAX} bytes")));
-            }
-            "q" => query.q = Some(value.trim().to_lowercase()),
-            "result" => {
-                let allowed = Outcome::ALL.map(Outcome::as_str).join(", ");
-                let result = Outcome::parse(&value);
-                query.result = Some(result.ok_or_else(|| bad("result", &value, &allowed))?);
-            }
+            "q" => query.q = Some(q(&value)?),
+            "result" => query.result = Some(outcome("result", &value)?),
             "order" => {
                 query.latest_first = match value.as_ref() {
                     "sequence" => false,
@@ -87,20 +70,17 @@ fn query(raw: &str) -> Result<Query, ApiError> {
             _ => {}
         }
     }
-    query.window = match (limit, offset) {
-        (Some(limit), offset) => Some((limit, offset.unwrap_or(0))),
-        (None, None) => None,
-        (None, Some(offset)) => {
-            return Err(bad(
-                "offset",
-                &offset.to_string(),
-                "only together with limit",
-            ));
-        }
-    };
     Ok(query)
 }
 
+/// The queue
+///
+/// Without `limit` the whole list, as an array; with it one page in an envelope.
+#[utoipa::path(
+    get, path = "/admin/ips", tag = "queue", operation_id = "ips_list",
+    params(Listing),
+    responses((status = 200, description = "The list, or one page of it.", body = IpsListed))
+)]
 pub(super) async fn list(
     State(web): State<Web>,
     RawQuery(raw): RawQuery,
@@ -121,11 +101,21 @@ pub(super) async fn list(
     })
 }
 
+/// Enqueue addresses
+///
+/// One transaction, in list order. Prefixes and ranges are expanded, at most 65,536 addresses a
+/// call.
+#[utoipa::path(
+    post, path = "/admin/ips", tag = "queue", operation_id = "ips_enqueue",
+    request_body = Addresses,
+    responses((status = 200, description = "What became of each address.", body = Enqueued))
+)]
 pub(super) async fn enqueue(
     State(web): State<Web>,
+    Extension(caller): Extension<Caller>,
     JsonBody(body): JsonBody<Addresses>,
 ) -> Answered<Enqueued> {
-    let done = web.app.ips_enqueue(&body.addresses).await?;
+    let done = web.app.ips_enqueue(&caller, &body.addresses).await?;
     Ok(Json(view::enqueued(&done)))
 }
 
@@ -134,19 +124,92 @@ fn address(text: &str) -> Result<Address, ApiError> {
     Address::parse(text).map_err(|error| ApiError::not_found(error.to_string()))
 }
 
+/// One address
+///
+/// Checks of the current attempt, all events of the address.
+#[utoipa::path(
+    get, path = "/admin/ips/{ip}", tag = "queue", operation_id = "ips_details",
+    params(("ip" = String, Path, description = "The address", example = "203.0.113.10")),
+    responses((status = 200, description = "The address.", body = IpDetails))
+)]
 pub(super) async fn details(State(web): State<Web>, Segment(ip): Segment) -> Answered<IpDetails> {
     let found = web.app.ips_details(address(&ip)?).await?;
     Ok(Json(view::details(&found)))
 }
 
-pub(super) async fn delete(State(web): State<Web>, Segment(ip): Segment) -> Answered<Done> {
-    web.app.ips_delete(address(&ip)?).await?;
+/// Take an address out of the queue
+///
+/// From any state; its history stays in the registry.
+#[utoipa::path(
+    delete, path = "/admin/ips/{ip}", tag = "queue", operation_id = "ips_delete",
+    params(("ip" = String, Path, description = "The address", example = "203.0.113.10")),
+    responses((status = 200, description = "Gone.", body = Done))
+)]
+pub(super) async fn delete(
+    State(web): State<Web>,
+    Extension(caller): Extension<Caller>,
+    Segment(ip): Segment,
+) -> Answered<Done> {
+    web.app.ips_delete(&caller, address(&ip)?).await?;
     Ok(Json(Done::YES))
 }
 
-pub(super) async fn cancel(State(web): State<Web>, Segment(ip): Segment) -> Answered<Done> {
-    web.app.ips_cancel(address(&ip)?).await?;
+/// Break off an address
+///
+/// To `failed` with the result `cancelled`, at once.
+#[utoipa::path(
+    post, path = "/admin/ips/{ip}/cancel", tag = "queue", operation_id = "ips_cancel",
+    params(("ip" = String, Path, description = "The address", example = "203.0.113.10")),
+    responses(
+        (status = 200, description = "Broken off.", body = Done),
+        (status = 409, description = "It has already ended.", body = ErrorBody),
+    )
+)]
+pub(super) async fn cancel(
+    State(web): State<Web>,
+    Extension(caller): Extension<Caller>,
+    Segment(ip): Segment,
+) -> Answered<Done> {
+    web.app.ips_cancel(&caller, address(&ip)?).await?;
     Ok(Json(Done::YES))
+}
+
+/// Take a list of addresses out of the queue
+///
+/// From any state; what is not there is told. Prefixes and ranges are expanded, at most 65,536
+/// addresses a call.
+#[utoipa::path(
+    post, path = "/admin/ips/delete", tag = "queue", operation_id = "ips_delete_list",
+    request_body = Removal,
+    responses((status = 200, description = "What became of each address.", body = Deleted))
+)]
+pub(super) async fn delete_list(
+    State(web): State<Web>,
+    Extension(caller): Extension<Caller>,
+    JsonBody(body): JsonBody<Removal>,
+) -> Answered<Deleted> {
+    let done = web.app.ips_delete_list(&caller, &body.addresses).await?;
+    Ok(Json(Deleted {
+        deleted: view::texts(&done.deleted),
+        not_found: done.not_found,
+    }))
+}
+
+/// Empty the queue
+///
+/// Takes out what is being checked, too; the history stays in the registry.
+#[utoipa::path(
+    post, path = "/admin/ips/clear", tag = "queue", operation_id = "ips_clear",
+    responses((status = 200, description = "What was in the queue.", body = Cleared))
+)]
+pub(super) async fn clear(
+    State(web): State<Web>,
+    Extension(caller): Extension<Caller>,
+) -> Answered<Cleared> {
+    let cleared = web.app.ips_clear(&caller).await?;
+    Ok(Json(Cleared {
+        deleted: view::texts(&cleared),
+    }))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use civ_proto::{Alive, EventReport, Ok as Done, Registered, ResultsAccepted};
 use civ_types::{ClaimNo, IpId, ValidatorId};
 
 use super::body::{JsonBody, MaybeBody};
+use super::document::{Stale, Unknown};
 use super::error::ApiError;
 use super::path::Segment;
 use super::poll::{self, Asked, Look};
@@ -35,6 +36,15 @@ async fn reports(web: &Web, id: &str) -> Result<ValidatorId, ApiError> {
     Ok(id)
 }
 
+/// An agent has started
+///
+/// Idempotent: brings an `unregistered` or `unreachable` validator back and takes no address away.
+/// 404 for an id that is not configured.
+#[utoipa::path(
+    post, path = "/agents/register", tag = "agents", operation_id = "agent_register",
+    request_body = Register,
+    responses((status = 200, description = "Known.", body = Registered), Unknown)
+)]
 pub(super) async fn register(
     State(web): State<Web>,
     JsonBody(body): JsonBody<Register>,
@@ -50,6 +60,15 @@ pub(super) async fn register(
     }))
 }
 
+/// A sign of life
+///
+/// Brings an `unreachable` validator back. The body may be missing.
+#[utoipa::path(
+    post, path = "/agents/{id}/heartbeat", tag = "agents", operation_id = "agent_heartbeat",
+    params(("id" = String, Path, description = "`validator_id`", example = "validator_01")),
+    request_body = Option<Heartbeat>,
+    responses((status = 200, description = "Noted.", body = Alive))
+)]
 pub(super) async fn heartbeat(
     State(web): State<Web>,
     Segment(id): Segment,
@@ -94,6 +113,27 @@ fn assignment(work: agents::Assignment) -> Result<Assignment, ApiError> {
     })
 }
 
+/// What the validator is to do
+///
+/// With `wait` the request is held until there is something to say that the agent does not know
+/// yet.
+#[utoipa::path(
+    get, path = "/agents/{id}/assignment", tag = "agents", operation_id = "agent_assignment",
+    params(
+        ("id" = String, Path, description = "`validator_id`", example = "validator_01"),
+        ("wait" = Option<u32>, Query, minimum = 0, maximum = 60,
+            description = "Seconds to wait for news; without it the answer comes at once."),
+        ("If-None-Match" = Option<String>, Header,
+            description = "The `ETag` of what is known: the request waits for something else."),
+    ),
+    responses(
+        (status = 200, description = "Something to do.", body = Assignment,
+            headers(("ETag" = String, description = "For `If-None-Match`."))),
+        (status = 204, description = "Nothing to do, also while a fresh floating IP settles."),
+        (status = 304, description = "Still what `If-None-Match` names.",
+            headers(("ETag" = String, description = "For `If-None-Match`."))),
+    )
+)]
 pub(super) async fn get_assignment(
     State(web): State<Web>,
     Segment(id): Segment,
@@ -114,6 +154,15 @@ pub(super) async fn get_assignment(
     poll::hold(&web, &asked, changes, look).await
 }
 
+/// The self-check, as the agent judges it
+///
+/// After `success: false` control-api decides: another try, or `failed`.
+#[utoipa::path(
+    post, path = "/agents/{id}/self-check", tag = "agents", operation_id = "agent_self_check",
+    params(("id" = String, Path, description = "`validator_id`", example = "validator_01")),
+    request_body = SelfCheck,
+    responses((status = 200, description = "Noted.", body = Done), Stale)
+)]
 pub(super) async fn self_check(
     State(web): State<Web>,
     Segment(id): Segment,
@@ -132,6 +181,15 @@ pub(super) async fn self_check(
     Ok(Json(Done::YES))
 }
 
+/// Something happened
+///
+/// Always recorded.
+#[utoipa::path(
+    post, path = "/agents/{id}/events", tag = "agents", operation_id = "agent_event",
+    params(("id" = String, Path, description = "`validator_id`", example = "validator_01")),
+    request_body = EventReport,
+    responses((status = 200, description = "Recorded.", body = Done))
+)]
 pub(super) async fn events(
     State(web): State<Web>,
     Segment(id): Segment,
@@ -143,6 +201,16 @@ pub(super) async fn events(
     Ok(Json(Done::YES))
 }
 
+/// Results of egress checks
+///
+/// A later result of the same check of the same attempt replaces the earlier one. Rows of an
+/// address that is not (or no longer) this validator's are dropped and counted in `stale`.
+#[utoipa::path(
+    post, path = "/agents/{id}/results", tag = "agents", operation_id = "agent_results",
+    params(("id" = String, Path, description = "`validator_id`", example = "validator_01")),
+    request_body = Results,
+    responses((status = 200, description = "Stored.", body = ResultsAccepted))
+)]
 pub(super) async fn results(
     State(web): State<Web>,
     Segment(id): Segment,
@@ -159,6 +227,13 @@ pub(super) async fn results(
     }))
 }
 
+/// The agent is through with all its checks
+#[utoipa::path(
+    post, path = "/agents/{id}/complete", tag = "agents", operation_id = "agent_complete",
+    params(("id" = String, Path, description = "`validator_id`", example = "validator_01")),
+    request_body = Complete,
+    responses((status = 200, description = "Noted.", body = Done), Stale)
+)]
 pub(super) async fn complete(
     State(web): State<Web>,
     Segment(id): Segment,

@@ -1,6 +1,8 @@
 //! Two static bearer tokens, compared in constant time. Neither is good for the other level.
 
-use axum::extract::{Request, State};
+use std::net::SocketAddr;
+
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
@@ -9,6 +11,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::error::ApiError;
 use super::{Web, body};
+use crate::app::Caller;
 
 /// What a token is good for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,18 +41,30 @@ impl Tokens {
         }
     }
 
-    /// Whether `sent` opens `level`. All tokens are compared, whichever fits.
+    /// Whether `sent` opens `level`.
     #[must_use]
     pub fn open(&self, level: Level, sent: Option<&str>) -> bool {
+        self.label(level, sent).is_some()
+    }
+
+    /// What to call whoever opens `level` with `sent`: `open` if it has no token, else the level,
+    /// with `-2` for the second token of a rotation. All tokens are compared, whichever fits.
+    #[must_use]
+    pub fn label(&self, level: Level, sent: Option<&str>) -> Option<&'static str> {
         let tokens = self.of(level);
         if tokens.is_empty() {
-            return true;
+            return Some("open");
         }
-        let Some(sent) = sent else { return false };
-        let fits = |token: &SecretString| token.expose_secret().as_bytes().ct_eq(sent.as_bytes());
-        tokens
-            .iter()
-            .fold(false, |any, token| any | bool::from(fits(token)))
+        let sent = sent?.as_bytes();
+        let fits = |token: &SecretString| token.expose_secret().as_bytes().ct_eq(sent).into();
+        let fitting: Vec<bool> = tokens.iter().map(fits).collect();
+        let place = fitting.iter().position(|fits| *fits)?;
+        Some(match (level, place) {
+            (Level::Admin, 0) => "admin",
+            (Level::Admin, _) => "admin-2",
+            (Level::Agent, 0) => "agent",
+            (Level::Agent, _) => "agent-2",
+        })
     }
 }
 
@@ -60,7 +75,9 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-fn unauthorized() -> Response {
+/// Whoever is still sending gets to read the refusal.
+async fn unauthorized(web: &Web, request: Request) -> Response {
+    body::discard(request.into_body(), web.body_limit).await;
     ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized")
         .with(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
         .into_response()
@@ -70,9 +87,7 @@ async fn check(level: Level, web: &Web, request: Request, next: Next) -> Respons
     if web.tokens.open(level, bearer(request.headers())) {
         next.run(request).await
     } else {
-        // Whoever is still sending gets to read the refusal.
-        body::discard(request.into_body(), web.body_limit).await;
-        unauthorized()
+        unauthorized(web, request).await
     }
 }
 
@@ -88,9 +103,22 @@ pub(super) async fn admin_area(State(web): State<Web>, request: Request, next: N
     }
 }
 
-/// Lets only administrators through.
-pub(super) async fn admin(State(web): State<Web>, request: Request, next: Next) -> Response {
-    check(Level::Admin, &web, request, next).await
+/// Lets only administrators through, and tells handlers who it is.
+pub(super) async fn admin(
+    State(web): State<Web>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let Some(label) = web.tokens.label(Level::Admin, bearer(request.headers())) else {
+        return unauthorized(&web, request).await;
+    };
+    let caller = Caller {
+        who: label.to_owned(),
+        from: Some(web.proxies.client(peer.ip(), request.headers())),
+    };
+    request.extensions_mut().insert(caller);
+    next.run(request).await
 }
 
 /// Lets only agents and probers through.
@@ -130,5 +158,13 @@ mod tests {
             assert_eq!(tokens.open(level, sent), opens, "{level:?} {sent:?}");
         }
         assert!(Tokens::default().open(Level::Admin, None));
+        let label = |sent| tokens.label(Level::Admin, Some(sent));
+        assert_eq!(label("old"), Some("admin"));
+        assert_eq!(label("new"), Some("admin-2"));
+        assert_eq!(label("agent"), None);
+        assert_eq!(
+            Tokens::default().label(Level::Admin, Some("x")),
+            Some("open")
+        );
     }
 }

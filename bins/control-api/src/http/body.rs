@@ -68,12 +68,25 @@ async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, ApiError> {
     Ok(bytes)
 }
 
+/// What is wrong with a body, and with which field of it.
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     // Serde would take an array for an object, field by field.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         return Err(ApiError::bad_input("the body: must be a JSON object"));
     }
-    serde_json::from_slice(bytes).map_err(|error| ApiError::bad_input(format!("the body: {error}")))
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let field = error.path().to_string();
+        let field = if field == "." {
+            String::new()
+        } else {
+            format!("{field}: ")
+        };
+        ApiError::bad_input(format!("the body: {field}{}", error.inner()))
+    })?;
+    json.end()
+        .map_err(|error| ApiError::bad_input(format!("the body: {error}")))?;
+    Ok(value)
 }
 
 async fn bytes_of(request: Request, web: &Web) -> Result<Vec<u8>, ApiError> {
@@ -102,6 +115,37 @@ impl<T: DeserializeOwned + Default> FromRequest<Web> for MaybeBody<T> {
         if bytes.trim_ascii().is_empty() {
             return Ok(Self(T::default()));
         }
-        parse(&bytes).map(Self)
+        // `null` says as little as nothing.
+        let body: Option<T> = parse(&bytes)?;
+        Ok(Self(body.unwrap_or_default()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::response::IntoResponse as _;
+    use civ_proto::config::{InboundChecksBody, Targets};
+
+    use super::*;
+
+    async fn text<T: DeserializeOwned + std::fmt::Debug>(body: &str) -> String {
+        let refused = parse::<T>(body.as_bytes()).unwrap_err().into_response();
+        let body = refused.into_body().collect().await.unwrap().to_bytes();
+        String::from_utf8(body.to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_refusal_names_the_field() {
+        let ports = text::<InboundChecksBody>(r#"{"ports":[22,"x"],"icmp":true}"#).await;
+        assert!(ports.contains("ports[1]: invalid type: string"), "{ports}");
+        let missing = text::<Targets>("{}").await;
+        assert!(
+            missing.contains("the body: missing field `targets`"),
+            "{missing}"
+        );
+        let unknown = text::<Targets>(r#"{"tragets":[]}"#).await;
+        assert!(unknown.contains("unknown field `tragets`"), "{unknown}");
+        let tail = text::<Targets>(r#"{"targets":["a"]} x"#).await;
+        assert!(tail.contains("trailing"), "{tail}");
     }
 }

@@ -62,6 +62,7 @@ impl From<AppError> for ApiError {
             AppError::BadInput(text) => Self::bad_input(text),
             AppError::NotFound(text) => Self::not_found(text),
             AppError::Conflict(text) => Self::new(StatusCode::CONFLICT, text),
+            AppError::Cloud(text) => Self::new(StatusCode::BAD_GATEWAY, text),
             AppError::Unavailable(text) => Self::unavailable(text),
             AppError::Store(_) => {
                 // The chain is for the log alone: no SQL text goes out.

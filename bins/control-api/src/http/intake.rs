@@ -10,15 +10,20 @@ use crate::app::agents::{CheckReport, Event};
 /// Longest detail that is kept, in bytes: evidence, not a dump. Longer ones are cut.
 const DETAIL_BYTES_MAX: usize = 4_096;
 
-/// Longest target, in bytes: the longest URL that is used in practice.
-const TARGET_BYTES_MAX: usize = 2_048;
+/// Longest target, in characters: the longest URL that is used in practice.
+const TARGET_CHARS_MAX: usize = 2_048;
 
-/// Longest event type and longest payload, in bytes.
-const EVENT_TYPE_BYTES_MAX: usize = 64;
-const PAYLOAD_BYTES_MAX: usize = 65_536;
+/// Longest event type and longest payload, in characters, which is what the published schemas
+/// count.
+const EVENT_TYPE_CHARS_MAX: usize = 64;
+const PAYLOAD_CHARS_MAX: usize = 65_536;
 
 /// The event by which an agent or prober says that it could not carry out a check.
 const INCONCLUSIVE: &str = "check_inconclusive";
+
+fn longer(text: &str, chars_max: usize) -> bool {
+    text.chars().nth(chars_max).is_some()
+}
 
 pub(super) fn cut(mut text: String) -> String {
     if DETAIL_BYTES_MAX < text.len() {
@@ -51,8 +56,8 @@ pub(super) fn egress(body: agent::Results) -> Result<Taken, ApiError> {
     let mut rows = Vec::with_capacity(body.results.len());
     for (n, row) in body.results.into_iter().enumerate() {
         let target = row.target.unwrap_or_default();
-        if TARGET_BYTES_MAX < target.len() {
-            let text = format!("results[{n}].target: longer than {TARGET_BYTES_MAX} bytes");
+        if longer(&target, TARGET_CHARS_MAX) {
+            let text = format!("results[{n}].target: longer than {TARGET_CHARS_MAX} characters");
             return Err(ApiError::bad_input(text));
         }
         rows.push(CheckReport {
@@ -92,14 +97,18 @@ pub(super) fn inbound(body: prober::Results) -> Result<Taken, ApiError> {
 }
 
 pub(super) fn event(body: EventReport) -> Result<Event, ApiError> {
-    if body.event_type.trim().is_empty() || EVENT_TYPE_BYTES_MAX < body.event_type.len() {
-        let text = format!("event_type: must have 1 to {EVENT_TYPE_BYTES_MAX} bytes");
+    // As in the published schema: one character at least that can be seen.
+    let seen = |c: char| !c.is_whitespace() && !c.is_control();
+    if !body.event_type.contains(seen) || longer(&body.event_type, EVENT_TYPE_CHARS_MAX) {
+        let text = format!(
+            "event_type: must have 1 to {EVENT_TYPE_CHARS_MAX} characters, not only white space"
+        );
         return Err(ApiError::bad_input(text));
     }
     let payload = body.payload.unwrap_or_default();
-    if PAYLOAD_BYTES_MAX < payload.len() {
+    if longer(&payload, PAYLOAD_CHARS_MAX) {
         return Err(ApiError::bad_input(format!(
-            "payload: longer than {PAYLOAD_BYTES_MAX} bytes"
+            "payload: longer than {PAYLOAD_CHARS_MAX} characters"
         )));
     }
     let inconclusive = if body.event_type == INCONCLUSIVE {
@@ -120,5 +129,5 @@ pub(super) fn event(body: EventReport) -> Result<Event, ApiError> {
 fn inconclusive(payload: &str) -> Option<(CheckName, String, String)> {
     let said: Inconclusive = serde_json::from_str(payload).ok()?;
     let name = CheckName::parse(&said.check_type).ok()?;
-    (said.target.len() <= TARGET_BYTES_MAX).then(|| (name, said.target, cut(said.code)))
+    (!longer(&said.target, TARGET_CHARS_MAX)).then(|| (name, said.target, cut(said.code)))
 }

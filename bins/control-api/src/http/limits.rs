@@ -12,7 +12,7 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
 use super::Web;
 use super::error::ApiError;
-use super::poll;
+use super::{poll, scan};
 
 /// Requests a second that one client may make to open methods.
 #[derive(Debug)]
@@ -57,8 +57,11 @@ pub(super) async fn per_client(
 }
 
 /// Holds a request to its time: reading it and preparing its answer. The time that it asks to
-/// wait for news is on top.
+/// wait for news is on top; whoever waits for a scan waits for its end.
 pub(super) async fn in_time(State(web): State<Web>, request: Request, next: Next) -> Response {
+    if scan::waits_for_its_end(&request) {
+        return next.run(request).await;
+    }
     let wait = poll::asked_wait(request.uri().query()).unwrap_or(Duration::ZERO);
     match tokio::time::timeout(web.request_timeout + wait, next.run(request)).await {
         Ok(response) => response,

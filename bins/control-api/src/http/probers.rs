@@ -33,6 +33,14 @@ async fn seen(web: &Web, id: &str) -> Result<SiteId, ApiError> {
     Ok(id)
 }
 
+/// A prober has started
+///
+/// An `unregistered` or `unreachable` site becomes `idle`. 400 for a site that is not configured.
+#[utoipa::path(
+    post, path = "/probers/register", tag = "probers", operation_id = "prober_register",
+    request_body = Register,
+    responses((status = 200, description = "Known.", body = Registered))
+)]
 pub(super) async fn register(
     State(web): State<Web>,
     JsonBody(body): JsonBody<Register>,
@@ -47,7 +55,15 @@ pub(super) async fn register(
     }))
 }
 
-/// The contract has no body here: whatever is sent is ignored.
+/// A sign of life
+///
+/// Whatever body is sent is ignored.
+#[utoipa::path(
+    post, path = "/probers/{site_id}/heartbeat", tag = "probers",
+    operation_id = "prober_heartbeat",
+    params(("site_id" = String, Path, description = "`site_id`", example = "site_01")),
+    responses((status = 200, description = "Noted.", body = Alive))
+)]
 pub(super) async fn heartbeat(State(web): State<Web>, Segment(id): Segment) -> Answered<Alive> {
     let registered = web.app.prober_seen(&named(&id)?).await?;
     Ok(Json(Alive {
@@ -68,6 +84,27 @@ fn assignments(found: &SiteAssignments) -> Vec<Assignment> {
     found.list.iter().map(each).collect()
 }
 
+/// Every address that is being checked
+///
+/// With `wait` the request is held until the list is another one than `If-None-Match` names.
+#[utoipa::path(
+    get, path = "/probers/{site_id}/assignments", tag = "probers",
+    operation_id = "prober_assignments",
+    params(
+        ("site_id" = String, Path, description = "`site_id`", example = "site_01"),
+        ("wait" = Option<u32>, Query, minimum = 0, maximum = 60,
+            description = "Seconds to wait for news; without it the answer comes at once."),
+        ("If-None-Match" = Option<String>, Header,
+            description = "The `ETag` of what is known: the request waits for something else."),
+    ),
+    responses(
+        (status = 200, description = "The list; empty if there is nothing to check.",
+            body = Vec<Assignment>,
+            headers(("ETag" = String, description = "For `If-None-Match`."))),
+        (status = 304, description = "Still what `If-None-Match` names.",
+            headers(("ETag" = String, description = "For `If-None-Match`."))),
+    )
+)]
 pub(super) async fn get_assignments(
     State(web): State<Web>,
     Segment(id): Segment,
@@ -89,6 +126,16 @@ pub(super) async fn get_assignments(
     poll::hold(&web, &asked, changes, look).await
 }
 
+/// Results of inbound checks
+///
+/// `complete: true` on one row says that the site is through with that address. Rows of an address
+/// that is not in `checking`, or of another claim, are dropped and counted in `stale`.
+#[utoipa::path(
+    post, path = "/probers/{site_id}/results", tag = "probers", operation_id = "prober_results",
+    params(("site_id" = String, Path, description = "`site_id`", example = "site_01")),
+    request_body = Results,
+    responses((status = 200, description = "Stored.", body = ResultsAccepted))
+)]
 pub(super) async fn results(
     State(web): State<Web>,
     Segment(id): Segment,
@@ -105,6 +152,15 @@ pub(super) async fn results(
     }))
 }
 
+/// Something happened
+///
+/// Always recorded.
+#[utoipa::path(
+    post, path = "/probers/{site_id}/events", tag = "probers", operation_id = "prober_event",
+    params(("site_id" = String, Path, description = "`site_id`", example = "site_01")),
+    request_body = EventReport,
+    responses((status = 200, description = "Recorded.", body = Done))
+)]
 pub(super) async fn events(
     State(web): State<Web>,
     Segment(id): Segment,

@@ -2,60 +2,140 @@
 
 use std::any::Any;
 
-use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, post};
+use axum::{Extension, Router};
 use tower_http::catch_panic::CatchPanicLayer;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 use uuid::Uuid;
 
+use super::document::{self, Group};
 use super::error::{ApiError, NotFound};
-use super::{Web, admin, agents, auth, limits, probers, service};
+use super::{
+    Web, admin, agents, auth, auto_cycle, config, docs, events, export, limits, probers, registry,
+    scan, service,
+};
 use crate::dashboard;
 
 /// Longest request id of a caller that is taken over, in bytes.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
+/// Methods that are open to agents and probers, and the token that they may have to show.
+fn open() -> OpenApiRouter<Web> {
+    let routes = OpenApiRouter::default()
+        .routes(routes!(agents::register))
+        .routes(routes!(agents::heartbeat))
+        .routes(routes!(agents::get_assignment))
+        .routes(routes!(probers::register))
+        .routes(routes!(probers::heartbeat))
+        .routes(routes!(probers::get_assignments));
+    document::group(routes, Group::Open)
+}
+
+/// Writes of agents and probers.
+fn agent() -> OpenApiRouter<Web> {
+    let routes = OpenApiRouter::default()
+        .routes(routes!(agents::self_check))
+        .routes(routes!(agents::events))
+        .routes(routes!(agents::results))
+        .routes(routes!(agents::complete))
+        .routes(routes!(probers::results))
+        .routes(routes!(probers::events));
+    document::group(routes, Group::Agent)
+}
+
+/// Everything under `/admin`.
+fn admin() -> OpenApiRouter<Web> {
+    let routes = OpenApiRouter::default()
+        .routes(routes!(admin::status))
+        .routes(routes!(admin::list, admin::enqueue))
+        .routes(routes!(admin::delete_list))
+        .routes(routes!(admin::clear))
+        .routes(routes!(admin::details, admin::delete))
+        .routes(routes!(admin::cancel))
+        .routes(routes!(admin::validators))
+        .routes(routes!(registry::list))
+        .routes(routes!(registry::history))
+        .routes(routes!(events::list))
+        .routes(routes!(events::stream))
+        .routes(routes!(export::registry))
+        .routes(routes!(export::checks))
+        .merge(configuration())
+        .routes(routes!(scan::status, scan::start))
+        .routes(routes!(auto_cycle::status, auto_cycle::change))
+        .routes(routes!(auto_cycle::start))
+        .routes(routes!(auto_cycle::stop));
+    document::group(routes, Group::Admin)
+}
+
+/// What is changed through the API.
+fn configuration() -> OpenApiRouter<Web> {
+    OpenApiRouter::default()
+        .routes(routes!(config::validators, config::add_validator))
+        .routes(routes!(config::set_validator, config::delete_validator))
+        .routes(routes!(config::sites))
+        .routes(routes!(config::set_site, config::delete_site))
+        .routes(routes!(config::targets))
+        .routes(routes!(config::set_targets, config::delete_targets))
+        .routes(routes!(config::check_types))
+        .routes(routes!(config::set_check_type, config::delete_check_type))
+        .routes(routes!(config::orchestrator, config::set_orchestrator))
+        .routes(routes!(config::inbound_checks, config::set_inbound_checks))
+}
+
+/// What needs no token.
+fn service() -> OpenApiRouter<Web> {
+    let routes = OpenApiRouter::with_openapi(document::base())
+        .routes(routes!(service::healthz))
+        .routes(routes!(service::readyz))
+        .routes(routes!(document::openapi))
+        .routes(routes!(docs::page));
+    document::group(routes, Group::Service)
+}
+
+/// The status page.
+fn page() -> OpenApiRouter<Web> {
+    document::group(
+        OpenApiRouter::default().routes(routes!(dashboard::page)),
+        Group::Page,
+    )
+}
+
+/// The document of all routes.
+#[must_use]
+pub fn openapi() -> OpenApi {
+    let api = OpenApiRouter::default()
+        .merge(open())
+        .merge(agent())
+        .merge(admin());
+    let all = service().merge(page()).nest("/api/v1", api);
+    document::complete(all.into_openapi())
+}
+
 /// All routes.
 pub fn router(web: Web) -> Router {
-    let open = Router::new()
-        .route("/agents/register", post(agents::register))
-        .route("/agents/{id}/heartbeat", post(agents::heartbeat))
-        .route("/agents/{id}/assignment", get(agents::get_assignment))
-        .route("/probers/register", post(probers::register))
-        .route("/probers/{site_id}/heartbeat", post(probers::heartbeat))
-        .route(
-            "/probers/{site_id}/assignments",
-            get(probers::get_assignments),
-        )
+    let open = open()
         .route_layer(from_fn_with_state(web.clone(), auth::open))
         .route_layer(from_fn_with_state(web.clone(), limits::per_client));
-    let agent = Router::new()
-        .route("/agents/{id}/self-check", post(agents::self_check))
-        .route("/agents/{id}/events", post(agents::events))
-        .route("/agents/{id}/results", post(agents::results))
-        .route("/agents/{id}/complete", post(agents::complete))
-        .route("/probers/{site_id}/results", post(probers::results))
-        .route("/probers/{site_id}/events", post(probers::events))
-        .route_layer(from_fn_with_state(web.clone(), auth::agent));
-    let admin = Router::new()
-        .route("/admin/status", get(admin::status))
-        .route("/admin/ips", get(admin::list).post(admin::enqueue))
-        .route("/admin/ips/{ip}", get(admin::details).delete(admin::delete))
-        .route("/admin/ips/{ip}/cancel", post(admin::cancel))
-        .route("/admin/validators", get(admin::validators))
-        .route_layer(from_fn_with_state(web.clone(), auth::admin));
-    let mut all = Router::new()
-        .route("/healthz", get(service::healthz))
-        .route("/readyz", get(service::readyz))
-        .nest("/api/v1", open.merge(agent).merge(admin));
+    let agent = agent().route_layer(from_fn_with_state(web.clone(), auth::agent));
+    let admin = admin().route_layer(from_fn_with_state(web.clone(), auth::admin));
+    let mut all = service();
     if web.dashboard {
-        all = all.route("/", get(dashboard::page));
+        all = all.merge(page());
     }
-    all.fallback(async || NotFound)
+    let (routes, api) = all
+        .nest("/api/v1", open.merge(agent).merge(admin))
+        .split_for_parts();
+    let (served, docs) = document::served(&document::complete(api));
+    routes
+        .fallback(async || NotFound)
         .method_not_allowed_fallback(not_allowed)
+        .layer(Extension(served))
+        .layer(Extension(docs))
         .layer(from_fn_with_state(web.clone(), auth::admin_area))
         .layer(from_fn_with_state(web.clone(), limits::in_time))
         .layer(CatchPanicLayer::custom(panicked))
@@ -96,7 +176,11 @@ async fn request_id(request: Request, next: Next) -> Response {
     };
     let id = request.headers().get("x-request-id").filter(sane).cloned();
     let id = id.or_else(|| HeaderValue::from_str(&Uuid::now_v7().to_string()).ok());
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let mut response = next.run(request).await;
+    // The one line for each request; `make fuzz-api` counts them.
+    let status = response.status().as_u16();
+    tracing::debug!(%method, path, status, request_id = ?id, "answered");
     if let Some(id) = id {
         response.headers_mut().insert("x-request-id", id);
     }

@@ -3,13 +3,22 @@
 use std::collections::BTreeMap;
 
 use civ_orch::attempt::{Outcome, StateName};
+use civ_orch::cycle::{Cycle, Outcome as RoundOutcome};
+use civ_orch::scan::Scan;
 use civ_proto::admin::{Enqueued, ResultCounts, Status};
+use civ_proto::config::{CheckTypeEntry, SiteEntry, ValidatorEntry};
+use civ_proto::jobs::{AutoCycle, ScanStatus, Scanned};
 use civ_proto::read_model;
+use civ_proto::registry::{RegistryEntry, RegistryHistory};
 use civ_types::{Address, Utc};
 
+use super::error::ApiError;
+use crate::app::config::CheckType;
 use crate::app::ips::{self, Details};
+use crate::app::registry::{History, Known};
+use crate::app::scan;
 use crate::app::status::Counts;
-use crate::app::validators::Validator;
+use crate::app::validators::{Site, Validator};
 
 fn time(moment: Option<Utc>) -> Option<String> {
     moment.map(|moment| moment.to_string())
@@ -117,13 +126,120 @@ pub(super) fn validator(validator: &Validator) -> read_model::Validator {
     }
 }
 
+pub(super) fn validator_entry(validator: &Validator) -> ValidatorEntry {
+    ValidatorEntry {
+        validator_id: validator.id.to_string(),
+        os_port_id: validator.port.to_string(),
+        state: validator.state.to_string(),
+    }
+}
+
+pub(super) fn site_entry(site: &Site) -> SiteEntry {
+    SiteEntry {
+        index: site.slot,
+        site_id: site.id.to_string(),
+        hostname: site.hostname.clone(),
+        state: site.state.to_string(),
+        last_heartbeat_at: time(site.last_seen_at),
+    }
+}
+
+pub(super) fn check_type_entry(kind: CheckType) -> Result<CheckTypeEntry, ApiError> {
+    let options = kind.options.map(|text| serde_json::from_str(&text));
+    let options = options.transpose().map_err(|error| {
+        tracing::error!(check_type = %kind.name, %error, "stored options are not JSON");
+        ApiError::unavailable(format!(
+            "the options of check type {} cannot be read",
+            kind.name
+        ))
+    })?;
+    Ok(CheckTypeEntry {
+        name: kind.name.to_string(),
+        enabled: kind.enabled,
+        targets: kind.groups,
+        options,
+    })
+}
+
+pub(super) fn registry_entry(known: &Known) -> RegistryEntry {
+    RegistryEntry {
+        ip_address: known.address.to_string(),
+        first_seen_at: known.first_seen_at.to_string(),
+        last_seen_at: known.last_seen_at.to_string(),
+        total_cycles: known.total_cycles,
+        last_result: known.last_result.clone(),
+        last_checked_at: time(known.last_checked_at),
+        in_queue: known.state.is_some(),
+        current_state: known.state.map_or("", StateName::as_str).to_owned(),
+    }
+}
+
+pub(super) fn registry_history(history: &History) -> RegistryHistory {
+    RegistryHistory {
+        registry: registry_entry(&history.known),
+        checks: history.checks.iter().map(check).collect(),
+    }
+}
+
+pub(super) fn texts(list: &[Address]) -> Vec<String> {
+    list.iter().map(ToString::to_string).collect()
+}
+
 pub(super) fn enqueued(done: &ips::Enqueued) -> Enqueued {
-    let texts = |list: &[Address]| list.iter().map(ToString::to_string).collect();
     Enqueued {
         added: texts(&done.added),
         requeued: texts(&done.requeued),
         reordered: texts(&done.reordered),
         skipped_in_progress: texts(&done.skipped),
+    }
+}
+
+pub(super) fn scan(scan: &Scan) -> ScanStatus {
+    ScanStatus {
+        state: scan.phase.to_string(),
+        running: scan.phase.is_running(),
+        dry_run: scan.dry_run,
+        pages: scan.pages,
+        discovered: scan.discovered,
+        free: scan.free,
+        added: scan.tally.added,
+        requeued: scan.tally.requeued,
+        reordered: scan.tally.reordered,
+        skipped_in_progress: scan.tally.skipped,
+        started_at: time(scan.started_at),
+        finished_at: time(scan.finished_at),
+        error: scan.error.clone(),
+    }
+}
+
+pub(super) fn scanned(outcome: &scan::Scanned) -> Scanned {
+    let lists = enqueued(&outcome.enqueued);
+    Scanned {
+        scanned_free: outcome.free,
+        added: lists.added,
+        requeued: lists.requeued,
+        reordered: lists.reordered,
+        skipped_in_progress: lists.skipped_in_progress,
+    }
+}
+
+pub(super) fn auto_cycle(cycle: &Cycle) -> AutoCycle {
+    AutoCycle {
+        enabled: cycle.enabled,
+        interval_seconds: cycle.interval_secs,
+        max_run_seconds: cycle.max_run_secs,
+        phase: cycle.phase.name().public().to_owned(),
+        run_started_at: time(cycle.run_started_at),
+        next_run_at: time(cycle.next_run_at()),
+        last_run_started_at: time(cycle.last_started_at),
+        last_run_finished_at: time(cycle.last_finished_at),
+        last_outcome: cycle
+            .last_outcome
+            .map_or("", RoundOutcome::as_str)
+            .to_owned(),
+        last_error: cycle.last_error.clone(),
+        last_scanned_free: cycle.last_scanned_free,
+        runs_total: cycle.runs_total,
     }
 }
 

@@ -109,6 +109,8 @@ fn start(runner: &Runner, under_way: &UnderWay, orders: Vec<Order>) -> Duration 
             }
             list.claims().remove(&claim);
             by.app.hub().outbox.notify_one();
+            // There is room for another claim.
+            by.app.hub().schedule.notify_one();
         });
     }
     let longest = Duration::from_secs(timers.poll_interval_seconds.into());
@@ -268,6 +270,11 @@ async fn release(runner: &Runner, order: &Order) -> Result<(), StoreError> {
     match end {
         Ok(end) => {
             runner.gate.answered();
+            if end == ReleaseEnd::AlreadyFree {
+                // The read may have been older than our association: what is left behind then
+                // hangs on our port without an owner.
+                runner.app.hub().reconcile_later.notify_one();
+            }
             runner
                 .app
                 .write(move |tx| leases::released(tx, claim, &end))
@@ -296,6 +303,9 @@ async fn try_release(runner: &Runner, order: &Order) -> Result<Released, StoreEr
         None => match runner.cloud.find(order.address).await {
             Ok(Some(found)) => found.id,
             Ok(None) => return Ok(Ok(ReleaseEnd::Gone)),
+            // The cloud cannot say which one is meant, and will not learn it: this claim has
+            // written nothing, and what an earlier life left is found on our ports.
+            Err(Fault::Address { .. }) => return Ok(Ok(ReleaseEnd::AlreadyFree)),
             Err(fault) => return Ok(Err(fault)),
         },
     };

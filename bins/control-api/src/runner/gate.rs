@@ -24,7 +24,7 @@ pub struct Gate {
 }
 
 /// A number from 0 to 1 that differs from process to process and call to call.
-pub(super) fn jitter() -> f64 {
+pub(crate) fn jitter() -> f64 {
     let bits = Uuid::new_v4().as_u64_pair().0;
     let top = u32::try_from(bits >> 32).unwrap_or(0);
     f64::from(top) / f64::from(u32::MAX)

@@ -11,10 +11,6 @@ use super::{Runner, complain};
 /// Ticks in one transaction: bounds how long the writing thread is held.
 const TICKS_MAX: u32 = 256;
 
-/// Associations that may wait for each one that the cloud is asked for at a time: enough to keep
-/// the worker busy, few enough that no claim grows old before its call.
-const CALLS_AHEAD: usize = 4;
-
 /// Pause after a fault of the database, so that a full disk is not hammered.
 const FAULT_PAUSE: Duration = Duration::from_secs(1);
 
@@ -45,21 +41,22 @@ async fn round(runner: &Runner) -> Result<Duration, StoreError> {
             Ok((queue::next_due(conn, now)?, leases::orders(conn)?))
         })
         .await?;
+    // A release that waits for its next try is no call under way: one that never succeeds must
+    // not keep the others from being claimed.
+    let n_open = orders
+        .iter()
+        .filter(|order| order.not_before <= now)
+        .count();
     if due.is_some_and(|due| due <= now) {
         let n = app.write(move |tx| queue::tick(tx, TICKS_MAX)).await?;
         if n == TICKS_MAX as usize {
             app.hub().schedule.notify_one();
         }
     }
-    let n_waiting = orders
-        .iter()
-        .filter(|order| order.call == leases::Call::Associate)
-        .count();
-    let n_parallel = usize::try_from(app.timers().max_parallel_cloud_calls).unwrap_or(usize::MAX);
-    let room = n_parallel
-        .saturating_mul(CALLS_AHEAD)
-        .saturating_sub(n_waiting);
-    let max = runner.gate.claims_max(now, orders.len()).min(room);
+    let max = runner
+        .gate
+        .claims_max(now, n_open)
+        .min(room(n_open, app.timers().max_parallel_cloud_calls));
     if max > 0 {
         let fresh = app.fresh_validators();
         app.write(move |tx| queue::claim(tx, &fresh, max)).await?;
@@ -68,6 +65,14 @@ async fn round(runner: &Runner) -> Result<Duration, StoreError> {
     let after = app.now();
     let next = app.read(move |conn| queue::next_due(conn, after)).await?;
     Ok(rest(after, next, runner.gate.opens_at(), longest))
+}
+
+/// How many calls can be started at once beside those there are. What is claimed beyond that would
+/// wait behind them, and a cloud that hangs would use up its time (rule 12).
+fn room(n_open: usize, n_max: u32) -> usize {
+    usize::try_from(n_max)
+        .unwrap_or(usize::MAX)
+        .saturating_sub(n_open)
 }
 
 /// How long to sleep: until the next deadline, which may have come meanwhile, or until claims may

@@ -6,7 +6,7 @@ use crate::ground::{ADMIN, AGENT, Ground};
 use crate::http::Answer;
 
 /// Method, path, and the level that it needs.
-const METHODS: [(&str, &str, &str); 20] = [
+const METHODS: [(&str, &str, &str); 26] = [
     ("GET", "/healthz", "open"),
     ("GET", "/readyz", "open"),
     ("POST", "/api/v1/agents/register", "open"),
@@ -27,6 +27,12 @@ const METHODS: [(&str, &str, &str); 20] = [
     ("GET", "/api/v1/admin/ips/203.0.113.1", "admin"),
     ("POST", "/api/v1/admin/ips/203.0.113.1/cancel", "admin"),
     ("GET", "/api/v1/admin/validators", "admin"),
+    ("GET", "/api/v1/admin/ips/scan", "admin"),
+    ("POST", "/api/v1/admin/ips/scan", "admin"),
+    ("GET", "/api/v1/admin/auto-cycle", "admin"),
+    ("PUT", "/api/v1/admin/auto-cycle", "admin"),
+    ("POST", "/api/v1/admin/auto-cycle/start", "admin"),
+    ("POST", "/api/v1/admin/auto-cycle/stop", "admin"),
 ];
 
 fn refused(told: &Answer) -> bool {

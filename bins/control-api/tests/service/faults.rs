@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use civ_cloud::fake::{FakeCloud, Trouble};
-use civ_cloud::{Cloud, Fault, FloatingIp, WriteFault};
+use civ_cloud::{Cloud, Fault, FloatingIp, Page, ReadFault, WriteFault};
 use civ_testkit::{address, addresses, eventually, fip};
 use civ_types::{Address, Family, FipId, PortId};
 use serde_json::json;
@@ -301,6 +301,10 @@ impl Cloud for Deaf {
             return std::future::pending().await;
         }
         self.inner.on_ports(ports).await
+    }
+
+    async fn page(&self, after: Option<&FipId>, limit: u32) -> Result<Page, ReadFault> {
+        self.inner.page(after, limit).await
     }
 
     async fn set_port(

@@ -9,6 +9,7 @@ use civ_boot::Context;
 use civ_boot::tasks::Tasks;
 use civ_cloud::Cloud;
 use civ_cloud::fake::FakeCloud;
+use civ_control_api::app::App;
 use civ_control_api::{config, start};
 use civ_testkit::{eventually, fip};
 use civ_types::{Address, PortId};
@@ -148,6 +149,7 @@ impl Ground {
         let running = start(settings, &context, cloud).await?;
         Ok(Service {
             client: Client::new(running.addr),
+            app: running.app,
             context,
         })
     }
@@ -156,6 +158,7 @@ impl Ground {
 /// A running service. It must be ended with [`Service::end`], which is part of every test.
 pub(crate) struct Service {
     pub(crate) client: Client,
+    pub(crate) app: App,
     pub(crate) context: Context,
 }
 

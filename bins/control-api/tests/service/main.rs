@@ -6,6 +6,11 @@
 )]
 
 mod access;
+mod audit;
+mod bulk;
+mod config_api;
+mod config_midway;
+mod config_walk;
 mod contract;
 mod faults;
 mod ground;
@@ -14,6 +19,7 @@ mod limits;
 mod page;
 mod polls;
 mod queue;
+mod registry;
 mod restart;
 mod soak;
 mod walk;

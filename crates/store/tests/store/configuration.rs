@@ -19,7 +19,7 @@ async fn hand_out(world: &World, to: SiteId) {
     let list = world.db.read(list).await.unwrap();
     let job = move |tx: &mut WriteTx<'_>| -> Result<(), StoreError> {
         for one in &list.work {
-            results::expect(tx, one.ip, &one.uncounted)?;
+            results::hand_out(tx, one.ip, one.claim, &one.uncounted)?;
         }
         Ok(())
     };
@@ -36,7 +36,13 @@ async fn yaml_seeds_each_table_once() {
     let counts = world.db.read(civ_store::ips::counts).await.unwrap();
     assert_eq!(counts.validators, 2, "was not empty");
     let sites = world.db.read(settings::site_ids).await.unwrap();
-    assert_eq!(sites, [site(1), site(2), site(3)], "was empty");
+    assert_eq!(sites, [], "was emptied, and stays so");
+    let world = World::new(2, 0).await;
+    let other = seed_of(3, 3);
+    let job = move |tx: &mut WriteTx<'_>| seed::apply(tx, &other);
+    world.db.write(job).await.unwrap();
+    let sites = world.db.read(settings::site_ids).await.unwrap();
+    assert_eq!(sites, [site(1), site(2), site(3)], "never had one");
 }
 
 #[tokio::test]

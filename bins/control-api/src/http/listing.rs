@@ -1,0 +1,78 @@
+//! Query parameters that all lists share: the page, the text that is searched for, the result.
+
+use civ_orch::attempt::Outcome;
+
+use super::error::ApiError;
+
+/// Longest page of a list.
+const LIMIT_MAX: u32 = 1_000;
+
+/// Longest text that is searched for, in characters: no address is longer.
+const Q_CHARS_MAX: usize = 64;
+
+/// 400 for a parameter.
+pub(super) fn bad(field: &str, value: &str, allowed: &str) -> ApiError {
+    ApiError::bad_input(format!("{field}: {value:?} is not allowed: {allowed}"))
+}
+
+/// A number, or 400.
+pub(super) fn number<T: std::str::FromStr>(
+    field: &str,
+    value: &str,
+    allowed: &str,
+) -> Result<T, ApiError> {
+    value.parse().map_err(|_error| bad(field, value, allowed))
+}
+
+/// A whole number that the database can count to.
+fn from_zero(field: &str, value: &str) -> Result<u64, ApiError> {
+    let allowed = format!("a whole number from 0 to {}", i64::MAX);
+    let n: u64 = number(field, value, &allowed)?;
+    i64::try_from(n).map_err(|_error| bad(field, value, &allowed))?;
+    Ok(n)
+}
+
+/// `limit` and `offset`: rows at most and rows passed over; `None` for the whole list. A parameter
+/// that is there and empty is as good as missing.
+pub(super) fn window(raw: &str) -> Result<Option<(u32, u64)>, ApiError> {
+    let (mut limit, mut offset) = (None, None);
+    for (name, value) in url::form_urlencoded::parse(raw.as_bytes()) {
+        match name.as_ref() {
+            _ if value.is_empty() => {}
+            "limit" => {
+                let allowed = format!("a whole number from 1 to {LIMIT_MAX}");
+                let n: u32 = number("limit", &value, &allowed)?;
+                if n == 0 || LIMIT_MAX < n {
+                    return Err(bad("limit", &value, &allowed));
+                }
+                limit = Some(n);
+            }
+            "offset" => offset = Some(from_zero("offset", &value)?),
+            _ => {}
+        }
+    }
+    match (limit, offset) {
+        (Some(limit), offset) => Ok(Some((limit, offset.unwrap_or(0)))),
+        (None, None) => Ok(None),
+        (None, Some(offset)) => Err(bad(
+            "offset",
+            &offset.to_string(),
+            "only together with limit",
+        )),
+    }
+}
+
+/// `q`: a part of the text of an address.
+pub(super) fn q(value: &str) -> Result<String, ApiError> {
+    if Q_CHARS_MAX < value.chars().count() {
+        let allowed = format!("at most {Q_CHARS_MAX} characters");
+        return Err(bad("q", value, &allowed));
+    }
+    Ok(value.trim().to_lowercase())
+}
+
+/// A result by its word.
+pub(super) fn outcome(field: &str, value: &str) -> Result<Outcome, ApiError> {
+    let allowed = Outcome::ALL.map(Outcome::as_str).join(", ");
+    Outcome::parse(value).ok_or_else(|| bad(field, value, &allowed))
+}
