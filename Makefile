@@ -9,7 +9,7 @@ CARGO := cargo
 NEED := e2e/need.sh
 DENY_VERSION := 0.20.2
 
-.PHONY: help setup lint test e2e e2e-loopback demo doc deny clean
+.PHONY: help setup lint test e2e e2e-loopback demo fuzz-api bench-data bench-api doc deny clean
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -26,8 +26,8 @@ test: ## unit, integration, contract and documentation tests of the workspace
 	@$(NEED) build
 	$(CARGO) test --locked --workspace --doc --quiet
 	@if cargo nextest --version >/dev/null 2>&1; then \
-		echo '$(CARGO) nextest run --locked --workspace'; \
-		$(CARGO) nextest run --locked --workspace; \
+		echo '$(CARGO) nextest run --locked --workspace --no-fail-fast'; \
+		$(CARGO) nextest run --locked --workspace --no-fail-fast; \
 	else \
 		e2e/cargo-test.sh; \
 	fi
@@ -46,6 +46,25 @@ demo: ## the stage of e2e, left running, with the status page on a loopback port
 	@$(NEED) build e2e
 	$(CARGO) build --locked --workspace
 	$(TARGET)/debug/civ-e2e demo
+
+fuzz-api: ## schemathesis against control-api and its own document; TIME=seconds REQUESTS=at-least
+	@$(NEED) build
+	e2e/fuzz-api.sh --max-time $(or $(TIME),900) --min-requests $(or $(REQUESTS),20000)
+
+BENCH_DATA := $(TARGET)/bench/large.db
+
+bench-data: ## a large database for benches, the same for the same SEED; FILE=path puts it elsewhere
+	@$(NEED) build
+	$(CARGO) build --locked --release -p civ-control-api -p civ-bench
+	$(TARGET)/release/civ-bench data $(or $(FILE),$(BENCH_DATA)) --seed $(or $(SEED),1)
+
+bench-api: ## control-api at scale: figures to docs/PERFORMANCE.md and target/bench/api.json
+	@$(NEED) build
+	@test -f $(or $(FILE),$(BENCH_DATA)) || $(MAKE) --no-print-directory bench-data
+	$(CARGO) build --locked --release -p civ-control-api -p civ-bench
+	$(TARGET)/release/civ-bench api --data $(or $(FILE),$(BENCH_DATA)) \
+		--server $(TARGET)/release/control-api \
+		--json $(TARGET)/bench/api.json --document docs/PERFORMANCE.md
 
 doc: ## the API documentation, warnings are errors
 	@$(NEED) build

@@ -182,6 +182,8 @@ pub enum Action {
     },
     /// All tokens end before the call is looked at.
     ExpireTokens,
+    /// The floating IP that the call's `marker` names is deleted before the call is carried out.
+    RemoveMarker,
     /// This port is deleted before the call is carried out.
     RemovePort {
         /// Its id.

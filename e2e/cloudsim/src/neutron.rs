@@ -80,7 +80,9 @@ pub(crate) fn read(asked: &Asked, world: &World, setup: &Setup, base: &str) -> O
         }),
         ["floatingips" | "floatingips.json"] => {
             let rows = world.fips().filter(|fip| may_match(fip, asked));
-            let rows = rows.map(|fip| fip_value(fip, world, setup)).collect();
+            let rows = near_marker(rows.collect(), asked, setup.page_max);
+            let rows = rows.iter().map(|fip| fip_value(fip, world, setup));
+            let rows = rows.collect();
             list(rows, asked, &collection("floatingips", &FIP_FILTERS))
         }
         ["floatingips", id] => Some(match world.fip(id) {
@@ -114,6 +116,29 @@ pub(crate) fn read(asked: &Asked, world: &World, setup: &Setup, base: &str) -> O
         }
         _ => None,
     }
+}
+
+/// Of rows in order of id, those that the asked page can be made of, its marker included, so that
+/// of thousands only a page is written as JSON. The listing pages again.
+fn near_marker<'a>(rows: Vec<&'a Fip>, asked: &Asked, page_max: Option<usize>) -> Vec<&'a Fip> {
+    let by_id = asked.query.iter().all(|(key, value)| match key.as_str() {
+        "sort_key" => value == "id",
+        "sort_dir" => value == "asc",
+        "limit" | "marker" | "fields" | "port_id" | "floating_ip_address" => true,
+        // One network: all rows are on it, or none.
+        "floating_network_id" => true,
+        _ => false,
+    });
+    let limit: usize = match asked.param("limit").map(str::parse) {
+        Some(Ok(limit)) if by_id && limit > 0 => limit,
+        _ => return rows,
+    };
+    let limit = page_max.map_or(limit, |most| limit.min(most));
+    let marker = asked.param("marker").unwrap_or_default();
+    let at = rows.iter().position(|fip| fip.id == marker);
+    let n_marker = usize::from(at.is_some());
+    let page = rows.into_iter().skip(at.unwrap_or(0));
+    page.take(limit.saturating_add(n_marker)).collect()
 }
 
 /// Leaves out what the two common filters exclude, so that of thousands only a few are written as

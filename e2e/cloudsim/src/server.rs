@@ -214,6 +214,7 @@ async fn before(sim: &Sim, asked: &Asked, put: &mut Option<Put>, action: &Action
         }
         Action::ExpireTokens => sim.expire_tokens(),
         Action::RemovePort { port } => sim.remove_port(port).await,
+        Action::RemoveMarker => remove_marker(sim, asked).await,
         Action::DelayAfter { .. }
         | Action::AnswerAfter { .. }
         | Action::CutAfter
@@ -254,9 +255,18 @@ async fn after(sim: &Sim, asked: &Asked, ending: Ending, action: &Action) -> End
         | Action::TakeBefore { .. }
         | Action::TakeBeforeUnseen { .. }
         | Action::ExpireTokens
-        | Action::RemovePort { .. } => {}
+        | Action::RemovePort { .. }
+        | Action::RemoveMarker => {}
     }
     ending
+}
+
+async fn remove_marker(sim: &Sim, asked: &Asked) {
+    let marker = asked.param("marker").unwrap_or_default();
+    let address = sim.state().world.fip(marker).map(|fip| fip.address);
+    if let Some(address) = address {
+        sim.remove_fip(address).await;
+    }
 }
 
 async fn take(sim: &Sim, asked: &Asked, port: &str) {

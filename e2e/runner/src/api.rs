@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use civ_proto::admin::{Addresses, Enqueued};
+use civ_proto::jobs::{AutoCycle, ScanStatus, Scanned};
 use civ_proto::read_model::{Ip, IpDetails};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// One request; control-api is on the same machine.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -55,6 +57,27 @@ impl Api {
     async fn post(&self, path: &str, body: &impl Serialize) -> Result<Response> {
         let answer = self.request(Method::POST, path).json(body).send().await?;
         ok(path, answer).await
+    }
+
+    /// Sends a write to the queue and returns the status and the body, whatever they are.
+    ///
+    /// # Errors
+    ///
+    /// When no answer comes, or one that is no JSON.
+    pub(crate) async fn told(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Addresses>,
+    ) -> Result<(StatusCode, Value)> {
+        let mut request = self.request(method, &format!("/api/v1/admin/ips{path}"));
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let answer = request.send().await?;
+        let status = answer.status();
+        let body = answer.json().await;
+        Ok((status, body.with_context(|| format!("{status} to {path}"))?))
     }
 
     /// Whether `/readyz` says so.
@@ -105,6 +128,54 @@ impl Api {
     /// When control-api does not answer.
     pub(crate) async fn queue(&self) -> Result<Vec<Ip>> {
         self.get("/api/v1/admin/ips").await
+    }
+
+    /// How far the scan is.
+    ///
+    /// # Errors
+    ///
+    /// When control-api does not answer.
+    pub(crate) async fn scan_status(&self) -> Result<ScanStatus> {
+        self.get("/api/v1/admin/ips/scan").await
+    }
+
+    /// Begins a scan, or joins one.
+    ///
+    /// # Errors
+    ///
+    /// When control-api does not answer.
+    pub(crate) async fn scan(&self) -> Result<ScanStatus> {
+        let answer = self.post("/api/v1/admin/ips/scan", &()).await?;
+        Ok(answer.json().await?)
+    }
+
+    /// Scans, or only counts, and waits for the end.
+    ///
+    /// # Errors
+    ///
+    /// When control-api does not answer, or the scan fails.
+    pub(crate) async fn scan_to_the_end(&self, dry_run: bool) -> Result<Scanned> {
+        let path = format!("/api/v1/admin/ips/scan?wait=true&dry_run={dry_run}");
+        Ok(self.post(&path, &()).await?.json().await?)
+    }
+
+    /// The auto-cycle.
+    ///
+    /// # Errors
+    ///
+    /// When control-api does not answer.
+    pub(crate) async fn auto_cycle(&self) -> Result<AutoCycle> {
+        self.get("/api/v1/admin/auto-cycle").await
+    }
+
+    /// Turns the auto-cycle on (`start`) or off (`stop`).
+    ///
+    /// # Errors
+    ///
+    /// When control-api does not answer.
+    pub(crate) async fn auto_cycle_turn(&self, verb: &str) -> Result<AutoCycle> {
+        let path = format!("/api/v1/admin/auto-cycle/{verb}");
+        Ok(self.post(&path, &()).await?.json().await?)
     }
 
     /// An address with its results and its history.

@@ -9,6 +9,8 @@ mod demo;
 mod enter;
 mod flows;
 mod hold;
+mod ledger;
+mod listener;
 mod log_line;
 mod plane;
 mod procs;

@@ -1,5 +1,6 @@
 //! Owns the list of scenarios. Each is a file, and ends with the same audit.
 
+mod auto_cycle;
 mod cancel;
 mod fail;
 mod happy_path;
@@ -11,6 +12,8 @@ mod occupied;
 mod occupied_race;
 mod partial;
 mod release_cuts;
+mod rivals;
+mod scan;
 mod self_check_retry;
 mod stage_alone;
 mod walk_through;
@@ -99,9 +102,24 @@ pub(crate) const ALL: &[Scenario] = &[
         play: |house| Box::pin(kill9_ten::play(house)),
     },
     Scenario {
+        name: "scan",
+        needs_packets: None,
+        play: |house| Box::pin(scan::play(house)),
+    },
+    Scenario {
+        name: "auto_cycle",
+        needs_packets: None,
+        play: |house| Box::pin(auto_cycle::play(house)),
+    },
+    Scenario {
         name: "cancel",
         needs_packets: None,
         play: |house| Box::pin(cancel::play(house)),
+    },
+    Scenario {
+        name: "rivals",
+        needs_packets: None,
+        play: |house| Box::pin(rivals::play(house)),
     },
     Scenario {
         name: "release_cuts",

@@ -13,6 +13,10 @@ use crate::stage::plan::{Place, Plan};
 pub(crate) const ADMIN_TOKEN: &str = "admin-token-of-the-stage";
 /// The agents' token.
 pub(crate) const AGENT_TOKEN: &str = "agent-token-of-the-stage";
+/// The variable that holds the key of notifications' signatures.
+pub(crate) const NOTIFY_VAR: &str = "CIV_E2E_NOTIFY_SECRET";
+/// The key itself.
+pub(crate) const NOTIFY_SECRET: &str = "notify-secret-of-the-stage";
 
 /// What differs from scenario to scenario.
 #[derive(Debug, Clone)]
@@ -35,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) settle: u16,
     /// `orchestrator.max_self_check_retries`.
     pub(crate) self_check_retries: u16,
+    /// `openstack.list_page_size`.
+    pub(crate) page_size: u16,
     /// Whether tokens are set.
     pub(crate) tokens: bool,
     /// Where control-api listens, if not on the management network.
@@ -47,6 +53,8 @@ pub(crate) struct Settings {
     pub(crate) ports: Option<Vec<u16>>,
     /// `ip_addresses`: in the queue from the start.
     pub(crate) ip_addresses: Vec<Ipv4Addr>,
+    /// Where events of these types are sent to, if anywhere.
+    pub(crate) notify: Option<(SocketAddr, &'static [&'static str])>,
 }
 
 impl Default for Settings {
@@ -61,12 +69,14 @@ impl Default for Settings {
             heartbeat_timeout: 3,
             settle: 0,
             self_check_retries: 3,
+            page_size: 200,
             tokens: true,
             listen: None,
             web_targets: None,
             check_types: None,
             ports: None,
             ip_addresses: Vec::new(),
+            notify: None,
         }
     }
 }
@@ -104,7 +114,7 @@ impl Settings {
             "server: {{ listen_addr: \"{}\" }}
 database: {{ path: {} }}
 cloud: {{ provider: openstack }}
-openstack: {{ request_timeout_seconds: 5 }}
+openstack: {{ request_timeout_seconds: 5, list_page_size: {} }}
 orchestrator:
   poll_interval_seconds: {}
   lease_ttl_seconds: {}
@@ -117,6 +127,7 @@ orchestrator:
 ",
             self.control_address(plan),
             home.join("control-api.db").display(),
+            self.page_size,
             self.poll_interval,
             self.lease_ttl,
             self.self_check_timeout,
@@ -156,6 +167,13 @@ orchestrator:
             )?;
         }
         writeln!(yaml, "ip_addresses: {:?}", self.ip_addresses)?;
+        if let Some((receiver, events)) = self.notify {
+            writeln!(
+                yaml,
+                "notifications:
+  - {{ name: runner, url: \"http://{receiver}/\", secret_env: {NOTIFY_VAR}, events: {events:?} }}"
+            )?;
+        }
         Ok(())
     }
 

@@ -18,7 +18,7 @@ use crate::api::Api;
 use crate::audit;
 use crate::plane::StagePlane;
 use crate::procs::Proc;
-use crate::settings::{ADMIN_TOKEN, AGENT_TOKEN, Settings, port_id};
+use crate::settings::{ADMIN_TOKEN, AGENT_TOKEN, NOTIFY_SECRET, NOTIFY_VAR, Settings, port_id};
 use crate::stage::Stage;
 use crate::stage::netns::Rights;
 use crate::stage::plan::Place;
@@ -151,6 +151,9 @@ impl World {
             command
                 .env("CONTROL_API_ADMIN_TOKEN", ADMIN_TOKEN)
                 .env("CONTROL_API_AGENT_TOKEN", AGENT_TOKEN);
+        }
+        if self.settings.notify.is_some() {
+            command.env(NOTIFY_VAR, NOTIFY_SECRET);
         }
         let mut process = Proc::spawn("control-api", &mut command, &self.dir)?;
         let end = tokio::time::Instant::now() + Duration::from_secs(10);
