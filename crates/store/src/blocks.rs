@@ -4,14 +4,15 @@
 //! A block has about a thousand rows. For each block it is known how many rows of which class it
 //! has, and how many of them have which piece of one to three characters in their address. So a
 //! deep offset is found by adding up counts; a total is a sum; a search for up to three characters
-//! is read off. A longer one looks only into blocks that have all its pieces, there into one text
-//! with all addresses, and not even into blocks whose addresses all have it in what they begin
-//! with. It knows nothing of what rows mean.
+//! is read off. A longer one looks only into blocks that have all its pieces (in the registry, by
+//! marks for pieces of four), there into one text with all addresses, and not even into blocks
+//! whose addresses all have it in what they begin with. It knows nothing of what rows mean.
 //!
 //! Triggers note every change of a row; [`settle`] works the notes in at the end of the
 //! transaction, many at once: a list of 65,536 neighbours has a few thousand pieces in all.
 
 mod gram;
+mod marks;
 pub(crate) mod queue;
 pub(crate) mod registry;
 mod search;

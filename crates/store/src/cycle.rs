@@ -169,17 +169,6 @@ pub fn configure(
     if next != before {
         save(tx, &next)?;
         tx.hint(Hint::Schedule);
-        let shown = |cycle: &Cycle| {
-            json!({
-                "interval_seconds": cycle.interval_secs,
-                "max_run_seconds": cycle.max_run_secs,
-            })
-        };
-        let event = NewEvent {
-            payload: json!({"before": shown(&before), "after": shown(&next)}).to_string(),
-            ..NewEvent::new("auto_cycle_configured")
-        };
-        events::append(tx, &event)?;
     }
     Ok(next)
 }

@@ -22,6 +22,7 @@ pub mod ips;
 pub mod leases;
 mod migrate;
 pub mod notifications;
+pub mod peek;
 #[cfg(test)]
 mod plans;
 pub mod queue;

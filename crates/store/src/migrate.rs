@@ -26,6 +26,14 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0005_index_lists.sql",
         include_str!("../../../migrations/0005_index_lists.sql"),
     ),
+    (
+        "0006_mark_blocks.sql",
+        include_str!("../../../migrations/0006_mark_blocks.sql"),
+    ),
+    (
+        "0007_index_events.sql",
+        include_str!("../../../migrations/0007_index_events.sql"),
+    ),
 ];
 
 /// Brings the database to this program's version.

@@ -3,6 +3,7 @@
 
 use rusqlite::Connection;
 
+use crate::events::{Filter, Severity};
 use crate::{agents, conn, leases, migrate, notifications, queue, results};
 
 /// Tables that grow without bound.
@@ -15,8 +16,7 @@ fn database() -> (tempfile::TempDir, Connection) {
     (folder, connection)
 }
 
-/// The steps of a plan that read a large table from end to end.
-fn scans(connection: &Connection, sql: &str) -> Vec<String> {
+fn plan(connection: &Connection, sql: &str) -> Vec<String> {
     let mut statement = connection
         .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
         .unwrap();
@@ -26,6 +26,12 @@ fn scans(connection: &Connection, sql: &str) -> Vec<String> {
     });
     let steps: Vec<String> = steps.unwrap().map(Result::unwrap).collect();
     assert!(!steps.is_empty(), "{sql}");
+    steps
+}
+
+/// The steps of a plan that read a large table from end to end.
+fn scans(connection: &Connection, sql: &str) -> Vec<String> {
+    let steps = plan(connection, sql);
     // `ips i` and the like: a plan names a table by its alias.
     let aliases = ["i", "c", "e"].map(str::to_owned);
     let large = |step: &String| {
@@ -59,6 +65,40 @@ fn nothing_that_is_asked_often_reads_a_whole_table() {
     ] {
         let found = scans(&connection, sql);
         assert!(found.is_empty(), "{sql}\n{}", found.join("\n"));
+    }
+}
+
+/// A page of the history is found by one index, and stands in the order of ids without a sort.
+#[test]
+fn the_history_is_filtered_by_one_index() {
+    let (_folder, connection) = database();
+    let address = civ_types::Address::parse("203.0.113.1").ok();
+    let of_type = || Some("occupied".to_owned());
+    let filter = |address, event_type, severity| Filter {
+        event_type,
+        severity,
+        address,
+    };
+    let by_address = "SEARCH events USING INDEX events_by_address (address=? AND id>?)";
+    let by_type = "SEARCH events USING INDEX events_by_type (event_type=? AND rowid>?)";
+    let by_severity = "SEARCH events USING INDEX events_by_severity (severity=? AND rowid>?)";
+    let by_id = "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)";
+    for (filter, expected) in [
+        (filter(None, None, None), by_id),
+        (filter(None, None, Some(Severity::Info)), by_id),
+        (filter(None, None, Some(Severity::Warning)), by_severity),
+        (filter(None, None, Some(Severity::Error)), by_severity),
+        (filter(None, of_type(), None), by_type),
+        (filter(None, of_type(), Some(Severity::Error)), by_type),
+        (filter(address, None, None), by_address),
+        (filter(address, of_type(), None), by_address),
+        (filter(address, None, Some(Severity::Error)), by_address),
+        (filter(address, of_type(), Some(Severity::Info)), by_address),
+    ] {
+        for order in ["ASC", "DESC"] {
+            let (sql, _) = filter.sql(order);
+            assert_eq!(plan(&connection, &sql), [expected], "{sql}");
+        }
     }
 }
 

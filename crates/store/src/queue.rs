@@ -3,7 +3,7 @@
 mod batch;
 mod remove;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use civ_orch::attempt::{Event, Order, StateName};
 use civ_orch::plan::{Waiting, plan_claims};
@@ -11,13 +11,14 @@ use civ_types::{Address, CycleId, IpId, PortId, Utc, ValidatorId};
 use rusqlite::{OptionalExtension as _, params};
 
 use crate::advance::{NotAdvanced, advance};
-use crate::codec::{maybe, text, word};
+use crate::codec::{self, maybe, text, word};
 use crate::conn::{ReadConn, WriteTx};
 use crate::error::StoreError;
 use crate::hint::Hint;
+use crate::settings::to_json;
 use crate::{leases, registry, runtime, validators};
 use batch::Batch;
-pub use remove::{Removed, clear, delete_all};
+pub use remove::{Removed, clear, clear_some, delete_all, newest};
 
 /// How long a row that cannot be is passed over: its error stands in the log once a minute.
 const PUT_OFF_SECS: u32 = 60;
@@ -54,6 +55,22 @@ fn find(conn: &ReadConn<'_>, address: Address) -> Result<Option<(IpId, StateName
         .optional()?)
 }
 
+/// Those of a list that are in the queue.
+fn present(conn: &ReadConn<'_>, list: &[Address]) -> Result<HashSet<Address>, StoreError> {
+    const SQL: &str = "SELECT address FROM json_each(?1) CROSS JOIN ips ON address = value";
+    let texts: Vec<String> = list.iter().map(ToString::to_string).collect();
+    let mut statement = conn.sql().prepare_cached(SQL)?;
+    let rows = statement.query_map([to_json(&texts)?], |row| codec::address(row, "address"))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// What is in the queue at the beginning of a transaction stays there.
+fn gone(address: Address) -> StoreError {
+    StoreError::corrupt(format!(
+        "{address} is in an index of the queue and not in the queue"
+    ))
+}
+
 fn order(tx: &mut WriteTx<'_>, ip: IpId, cycle: CycleId) -> Result<(), StoreError> {
     match advance(tx, ip, &Event::Order(Order::Enqueue { cycle })) {
         Ok(_) => Ok(()),
@@ -70,17 +87,16 @@ fn order(tx: &mut WriteTx<'_>, ip: IpId, cycle: CycleId) -> Result<(), StoreErro
 pub fn enqueue(tx: &mut WriteTx<'_>, list: &[Address]) -> Result<Enqueued, StoreError> {
     let mut done = Enqueued::default();
     let mut batch = Batch::default();
+    let mut present = present(tx, list)?;
     for &address in list {
-        if batch.holds(address) {
-            batch.write(tx)?;
-        }
-        let Some((ip, state)) = find(tx, address)? else {
+        if present.insert(address) {
             batch.push(address);
             done.added.push(address);
             continue;
-        };
+        }
         // Those before it in the list are claimed before it.
         batch.write(tx)?;
+        let (ip, state) = find(tx, address)?.ok_or_else(|| gone(address))?;
         match state {
             StateName::Done | StateName::Failed | StateName::Occupied => {
                 let cycle = registry::begin_cycle(tx, address)?;
@@ -110,8 +126,9 @@ pub fn enqueue(tx: &mut WriteTx<'_>, list: &[Address]) -> Result<Enqueued, Store
 pub fn add_missing(tx: &mut WriteTx<'_>, list: &[Address]) -> Result<usize, StoreError> {
     let mut n_added = 0;
     let mut batch = Batch::default();
+    let mut present = present(tx, list)?;
     for &address in list {
-        if !batch.holds(address) && find(tx, address)?.is_none() {
+        if present.insert(address) {
             batch.push(address);
             n_added += 1;
         }
@@ -140,38 +157,6 @@ pub fn cancel(tx: &mut WriteTx<'_>, address: Address) -> Result<(), NotAdvanced>
 /// [`NotAdvanced`]: unknown, or the database failed.
 pub fn delete(tx: &mut WriteTx<'_>, address: Address) -> Result<(), NotAdvanced> {
     operate(tx, address, Order::Delete)
-}
-
-/// The newest address of the queue, if there is any. Ids grow, so whatever is added later has a
-/// greater one.
-///
-/// # Errors
-/// [`StoreError`] of the database.
-pub fn newest(conn: &ReadConn<'_>) -> Result<Option<IpId>, StoreError> {
-    let mut statement = conn.sql().prepare_cached("SELECT MAX(id) FROM ips")?;
-    let id: Option<i64> = statement.query_row([], |row| row.get(0))?;
-    Ok(id.map(IpId))
-}
-
-/// Takes addresses out of the queue, whatever their state, those up to `newest` and at most `max`
-/// of them. Says how many; fewer than `max`: that was all.
-///
-/// # Errors
-/// [`StoreError`] of the database.
-pub fn clear_some(tx: &mut WriteTx<'_>, newest: IpId, max: u32) -> Result<usize, StoreError> {
-    let ids: Vec<i64> = tx
-        .sql()
-        .prepare_cached("SELECT id FROM ips WHERE id <= ?1 ORDER BY id LIMIT ?2")?
-        .query_map(params![newest.0, max], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
-    for id in &ids {
-        match advance(tx, IpId(*id), &Event::Order(Order::Delete)) {
-            Ok(_) => {}
-            Err(NotAdvanced::Store(error)) => return Err(error),
-            Err(refused) => return Err(StoreError::corrupt(refused.to_string())),
-        }
-    }
-    Ok(ids.len())
 }
 
 /// Whether any address waits for a validator.

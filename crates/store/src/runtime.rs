@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use civ_types::{ClaimNo, Utc};
 use rusqlite::{Connection, params};
+use serde_json::json;
 
 use crate::conn::{ReadConn, WriteTx};
 use crate::error::StoreError;
+use crate::events::{self, NewEvent, Severity};
 
 /// A claim number that was never used.
 ///
@@ -25,6 +27,31 @@ pub(crate) fn touch(connection: &Connection, now: Utc) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached("UPDATE runtime SET alive_at = ?1")?;
     statement.execute([now.as_micros()])?;
     Ok(())
+}
+
+/// Notes that the cloud does not answer, or refuses everybody.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn cloud_unavailable(tx: &mut WriteTx<'_>, why: &str) -> Result<(), StoreError> {
+    let event = NewEvent {
+        severity: Severity::Error,
+        payload: json!({ "error": why }).to_string(),
+        ..NewEvent::new("cloud_unavailable")
+    };
+    events::append(tx, &event)
+}
+
+/// Notes that the cloud answers again after `lasted`.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn cloud_available(tx: &mut WriteTx<'_>, lasted: Duration) -> Result<(), StoreError> {
+    let event = NewEvent {
+        payload: json!({ "outage_seconds": lasted.as_secs() }).to_string(),
+        ..NewEvent::new("cloud_available")
+    };
+    events::append(tx, &event)
 }
 
 /// Moves every deadline by the time that the process was down, which counts against none of them

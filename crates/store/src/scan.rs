@@ -122,6 +122,24 @@ pub fn note(tx: &mut WriteTx<'_>, found: &[Address]) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Notes that a listing may have ended early: it has not as many rows as the cloud counts, if that
+/// tells, and a second pass saw something else.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn unproven(
+    tx: &mut WriteTx<'_>,
+    discovered: u64,
+    counted: Option<u64>,
+) -> Result<(), StoreError> {
+    let event = NewEvent {
+        severity: Severity::Warning,
+        payload: json!({ "discovered": discovered, "counted": counted }).to_string(),
+        ..NewEvent::new("fip_scan_unproven")
+    };
+    events::append(tx, &event)
+}
+
 /// Makes what was written down the plan. A round of the auto-cycle that was ended meanwhile does
 /// not want it any more: then it is forgotten, and the answer is false.
 ///

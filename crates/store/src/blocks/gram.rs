@@ -14,11 +14,27 @@ pub(super) const LONGEST: usize = 3;
 
 /// A piece as a number: 1 to 18 for each character, the last one lowest.
 fn code(piece: &[u8]) -> Option<u16> {
-    piece.iter().try_fold(0_u16, |code, byte| {
-        let at = ALPHABET.iter().position(|other| other == byte)?;
-        Some((code << BITS) | (u16::try_from(at).ok()? + 1))
-    })
+    piece
+        .iter()
+        .try_fold(0, |code, byte| Some((code << BITS) | letter(*byte)?))
 }
+
+/// 1 to 18 for a character of addresses.
+pub(super) fn letter(byte: u8) -> Option<u16> {
+    let letter = LETTERS.get(usize::from(byte)).copied().unwrap_or(0);
+    (letter != 0).then_some(letter)
+}
+
+/// The number of each character; 0: addresses do not have it.
+const LETTERS: [u16; 256] = {
+    let mut letters = [0; 256];
+    let (mut at, mut rest): (u16, &[u8]) = (1, ALPHABET);
+    while let [first, others @ ..] = rest {
+        letters[*first as usize] = at;
+        (at, rest) = (at + 1, others);
+    }
+    letters
+};
 
 /// The pieces by which a text is searched: itself if it is short, else all of three characters,
 /// the last ones first, which are the rarer ones. `None`: no address has this text.

@@ -143,8 +143,7 @@ pub(crate) fn matches(
     const SQL: &str = "SELECT addresses FROM ips_texts WHERE block = ?1";
     let mut statement = connection.prepare_cached(SQL)?;
     let found = statement.query_row([part.id], |row| {
-        let found = text::matches(row.get_ref(0)?.as_str()?, finder).into_iter();
-        Ok(found.map(str::to_owned).collect())
+        Ok(text::matches(row.get_ref(0)?.as_str()?, finder))
     });
     Ok(found.optional()?.unwrap_or_default())
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use memchr::memmem::Finder;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::gram::Tally;
+use super::gram::{self, Tally};
+use super::marks::{self, Marks};
 use super::search::{self, Part};
 use super::text::{self, Changes};
 use super::{Counts, ROWS, ROWS_MAX, add_counts};
@@ -35,6 +36,7 @@ pub(super) fn settle(connection: &Connection) -> rusqlite::Result<()> {
         counts: Counts::new(),
         grams: Grams::new(),
         texts: BTreeMap::new(),
+        marks: BTreeMap::new(),
     };
     while let Some((_, address, _)) = rest.first() {
         let block = block_of(connection, address)?;
@@ -106,6 +108,7 @@ struct Settling<'c> {
     grams: Grams,
     /// By block and place of the class: addresses that came or went.
     texts: BTreeMap<(i64, usize), Vec<(String, i64)>>,
+    marks: BTreeMap<i64, Marks>,
 }
 
 impl Settling<'_> {
@@ -132,6 +135,7 @@ impl Settling<'_> {
     /// Counts rows of a block, class by class.
     fn add<'a>(&mut self, block: i64, rows: impl Iterator<Item = (&'a str, &'a str, i64)>) {
         let mut classes: BTreeMap<&str, Vec<(&str, i64)>> = BTreeMap::new();
+        let mut marks = Marks::default();
         for (class, address, by) in rows {
             classes.entry(class).or_default().push((address, by));
         }
@@ -141,6 +145,9 @@ impl Settling<'_> {
             let texts = self.texts.entry((block, at)).or_default();
             for (address, by) in rows {
                 self.tally.add(address, by);
+                if 0 < by {
+                    marks.add(address);
+                }
                 texts.push((address.to_owned(), by));
                 n += by;
             }
@@ -149,6 +156,7 @@ impl Settling<'_> {
             self.grams
                 .extend(changes.map(|(gram, by)| (gram, block, at, by)));
         }
+        self.marks.entry(block).or_default().join(&marks);
     }
 
     fn place_of(&mut self, class: &str) -> usize {
@@ -172,6 +180,8 @@ impl Settling<'_> {
             })?
             .collect::<Result<_, _>>()?;
         let (kept, behind) = rows.split_at(ROWS.min(rows.len()));
+        let of_kept = kept.iter().map(|(_, address)| address.as_str());
+        self.marks.insert(block.id, Marks::instead(of_kept));
         self.add(
             block.id,
             behind
@@ -206,6 +216,9 @@ impl Settling<'_> {
             if let Some(class) = self.classes.get(*at) {
                 set_text(self.connection, *block, class, changes)?;
             }
+        }
+        for (block, marks) in &self.marks {
+            marks.write(self.connection, *block)?;
         }
         // In the order of the table, and what comes and goes at once is no change.
         self.grams.sort_unstable();
@@ -287,8 +300,7 @@ pub(crate) fn matches(
     let mut rows = statement.query(params![part.id, class])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let all = text::matches(row.get_ref(0)?.as_str()?, finder);
-        found.extend(all.into_iter().map(str::to_owned));
+        found.extend(text::matches(row.get_ref(0)?.as_str()?, finder));
     }
     found.sort_unstable();
     Ok(found)
@@ -319,7 +331,7 @@ pub(crate) fn parts(
     let Some(q) = q.filter(|q| !q.is_empty()) else {
         return Ok(search::without_text(blocks));
     };
-    let bounds = search::bounds(q, |gram| {
+    let of_piece = |gram: u16| {
         let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
         match class {
             None => connection
@@ -331,7 +343,13 @@ pub(crate) fn parts(
                 .query_map(params![gram, class], read)?
                 .collect(),
         }
-    })?;
+    };
+    // The lists of one class are short, and the marks are of all classes.
+    let bounds = if class.is_none() && gram::LONGEST < q.len() {
+        marks::having(connection, q)?
+    } else {
+        search::bounds(q, of_piece)?
+    };
     search::with_text(&blocks, q, (search::Of::Fitting, &bounds), |at, blocks| {
         // What lies between two texts begins with what both begin with.
         let ends = blocks.get(at).map(|block| &block.key);

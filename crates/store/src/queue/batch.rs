@@ -1,8 +1,6 @@
 //! Adding many addresses at once: three statements for a whole run of a list, since a statement
 //! for each address costs more than the rows do.
 
-use std::collections::HashSet;
-
 use civ_types::Address;
 use rusqlite::params;
 
@@ -15,16 +13,10 @@ use crate::settings::to_json;
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     list: Vec<String>,
-    known: HashSet<Address>,
 }
 
 impl Batch {
-    pub(super) fn holds(&self, address: Address) -> bool {
-        self.known.contains(&address)
-    }
-
     pub(super) fn push(&mut self, address: Address) {
-        self.known.insert(address);
         self.list.push(address.to_string());
     }
 
@@ -57,7 +49,6 @@ impl Batch {
         let n_told = run(EVENTS, params![end, now])?;
         notifications::enqueue(tx, n_told)?;
         self.list.clear();
-        self.known.clear();
         Ok(())
     }
 }

@@ -2,17 +2,19 @@
 //!
 //! What holds a floating IP goes through the machine one by one, and that is at most one address a
 //! validator. Everything else leaves in a few statements that write what the machine would: the
-//! event `deleted`, and nothing more.
+//! event `deleted`, and nothing more. An operator's clear is one transaction, a round of the
+//! auto-cycle clears in bounded ones: both take the same way.
 
 use std::collections::BTreeSet;
 
 use civ_orch::attempt::{Event, Order};
 use civ_types::{Address, IpId};
+use rusqlite::params;
 
 use super::find;
 use crate::advance::{NotAdvanced, advance};
 use crate::codec::address;
-use crate::conn::WriteTx;
+use crate::conn::{ReadConn, WriteTx};
 use crate::error::StoreError;
 use crate::hint::Hint;
 use crate::notifications;
@@ -102,6 +104,32 @@ pub fn clear(tx: &mut WriteTx<'_>) -> Result<Vec<Address>, StoreError> {
     remove(tx, Which::All)?;
     tracing::info!(addresses = all.len(), "the queue was cleared");
     Ok(all)
+}
+
+/// The newest address of the queue, if there is any. Ids grow, so whatever is added later has a
+/// greater one.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn newest(conn: &ReadConn<'_>) -> Result<Option<IpId>, StoreError> {
+    let mut statement = conn.sql().prepare_cached("SELECT MAX(id) FROM ips")?;
+    let id: Option<i64> = statement.query_row([], |row| row.get(0))?;
+    Ok(id.map(IpId))
+}
+
+/// Takes addresses out of the queue as [`clear`] does, those up to `newest` and at most `max` of
+/// them. Says how many; fewer than `max`: that was all.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn clear_some(tx: &mut WriteTx<'_>, newest: IpId, max: u32) -> Result<usize, StoreError> {
+    let ids: Vec<i64> = tx
+        .sql()
+        .prepare_cached("SELECT id FROM ips WHERE id <= ?1 ORDER BY id LIMIT ?2")?
+        .query_map(params![newest.0, max], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    remove(tx, Which::Listed(&to_json(&ids)?))?;
+    Ok(ids.len())
 }
 
 /// Takes the addresses of a list out of the queue, whatever their state; those that are not there

@@ -142,6 +142,27 @@ async fn clearing_is_deleting_one_by_one() {
     assert_eq!(seen.len(), StateName::ALL.len(), "states reached: {seen:?}");
 }
 
+/// What the auto-cycle does: the same in bounded steps, up to an address that it has chosen.
+#[tokio::test]
+async fn clearing_in_parts_is_deleting_one_by_one() {
+    for seed in 200..208 {
+        let (in_parts, one_by_one) = (busy(seed, 1).await, busy(seed, 1).await);
+        let newest = in_parts.db.read(queue::newest).await.unwrap().unwrap();
+        loop {
+            let part = move |tx: &mut WriteTx<'_>| queue::clear_some(tx, newest, 3);
+            if in_parts.db.write(part).await.unwrap() < 3 {
+                break;
+            }
+        }
+        for (address, _) in in_order(&one_by_one).await {
+            one_by_one.delete(address).await.unwrap();
+        }
+        assert_eq!(in_order(&in_parts).await, []);
+        assert_eq!(dump(&in_parts), dump(&one_by_one), "seed {seed}");
+        assert_eq!(hints(&in_parts), hints(&one_by_one), "seed {seed}");
+    }
+}
+
 #[tokio::test]
 async fn deleting_a_list_is_deleting_one_by_one() {
     let mut n_deleted = 0;
