@@ -29,6 +29,8 @@ pub struct FloatingIp {
     pub status: Option<String>,
     /// The external network it is from.
     pub network: Option<String>,
+    /// What its owner wrote about it; `None` where the cloud keeps no descriptions.
+    pub description: Option<String>,
 }
 
 impl FloatingIp {
@@ -108,6 +110,28 @@ pub trait Cloud: Send + Sync + Debug {
     /// # Errors
     /// [`ReadFault`] says whether it is worth asking again.
     async fn page(&self, after: Option<&FipId>, limit: u32) -> Result<Page, ReadFault>;
+
+    /// As [`Self::set_port`] of what was read a moment ago; a cloud that marks what we hold does so
+    /// in the same call.
+    ///
+    /// # Errors
+    /// As [`Self::set_port`].
+    async fn bind(
+        &self,
+        seen: &FloatingIp,
+        port: Option<&PortId>,
+    ) -> Result<FloatingIp, WriteFault> {
+        self.set_port(&seen.id, port, seen.revision).await
+    }
+
+    /// How many floating IPs a listing of all has to show, by the cloud's own count; `None` where
+    /// it does not tell.
+    ///
+    /// # Errors
+    /// [`ReadFault`] says whether it is worth asking again.
+    async fn count(&self) -> Result<Option<u64>, ReadFault> {
+        Ok(None)
+    }
 
     /// Binds it to `port`, or to none, if its revision still is `revision`. Unguarded.
     ///

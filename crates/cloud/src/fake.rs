@@ -32,6 +32,10 @@ pub enum Trouble {
     TakenBeforeUnseen(PortId),
     /// Just after it, somebody moves the address to this port.
     TakenAfter(PortId),
+    /// Just before it, the agent reports the status.
+    ReportedBefore,
+    /// As before, and this write is made without looking at the revision.
+    ReportedBeforeUnseen,
 }
 
 /// What happens to the next page of a listing.
@@ -41,6 +45,8 @@ pub enum PageTrouble {
     Refused(ReadFault),
     /// The floating IP that the page is to begin behind is deleted just before.
     MarkerGone,
+    /// The page says that nothing follows, although something does.
+    EndsEarly,
     /// The page says what it was asked for, and only then is the floating IP bound to this port.
     TakenAfter(FipId, PortId),
 }
@@ -70,7 +76,10 @@ struct State {
     /// Reads to come before it lands, and which of `writes` it is.
     late: Option<(u32, usize)>,
     writes: Vec<Write>,
+    n_taken: u64,
     calls: u64,
+    /// What the cloud says how many there are, while it does not say the truth.
+    said: Option<Option<u64>>,
 }
 
 /// The cloud in memory.
@@ -130,6 +139,7 @@ impl FakeCloud {
     /// Adds a floating IP, bound to `port` if one is given, whether that port exists or not.
     pub fn add_fip(&self, id: FipId, address: Address, port: Option<PortId>) {
         let fip = FloatingIp {
+            description: None,
             id: id.clone(),
             address,
             port,
@@ -153,6 +163,17 @@ impl FakeCloud {
         if let Some(fip) = self.state().fips.get_mut(id) {
             bind(fip, port);
         }
+    }
+
+    /// What an agent does: its status follows its binding, which counts as a change.
+    pub fn report_status(&self, id: &FipId) {
+        self.state().report(id);
+    }
+
+    /// How often somebody else bound or freed a floating IP just before or after a write of ours.
+    #[must_use]
+    pub fn n_taken(&self) -> u64 {
+        self.state().n_taken
     }
 
     /// Gives it a port forwarding: it has no port, and is not free.
@@ -201,6 +222,11 @@ impl FakeCloud {
         self.state().outage = fault;
     }
 
+    /// What it says from now on when it is asked how many there are; before, it says the truth.
+    pub fn say_count(&self, said: Option<u64>) {
+        self.state().said = Some(said);
+    }
+
     /// Which port it is on now.
     #[must_use]
     pub fn port_of(&self, id: &FipId) -> Option<PortId> {
@@ -226,6 +252,11 @@ fn bind(fip: &mut FloatingIp, port: Option<PortId>) {
 }
 
 impl State {
+    fn counted(&self) -> Option<u64> {
+        self.said
+            .unwrap_or_else(|| u64::try_from(self.fips.len()).ok())
+    }
+
     fn open(&mut self) -> Result<(), Fault> {
         self.calls += 1;
         self.outage.clone().map_or(Ok(()), Err)
@@ -275,13 +306,13 @@ impl State {
                 is_free: fip.is_free(),
             })
             .collect();
-        if let Some(PageTrouble::TakenAfter(id, port)) = trouble {
-            self.take(&id, port);
+        let mut has_more = rows.len() == limit;
+        match trouble {
+            Some(PageTrouble::TakenAfter(id, port)) => self.take(&id, port),
+            Some(PageTrouble::EndsEarly) => has_more = false,
+            Some(PageTrouble::Refused(_) | PageTrouble::MarkerGone) | None => {}
         }
-        Ok(Page {
-            has_more: rows.len() == limit,
-            rows,
-        })
+        Ok(Page { rows, has_more })
     }
 
     fn carry_out(&mut self, index: usize) -> Result<FloatingIp, WriteFault> {
@@ -332,7 +363,26 @@ impl State {
     fn take(&mut self, id: &FipId, port: PortId) {
         if let Some(fip) = self.fips.get_mut(id) {
             bind(fip, Some(port));
+            self.n_taken += 1;
         }
+    }
+
+    fn report(&mut self, id: &FipId) {
+        if let Some(fip) = self.fips.get_mut(id) {
+            let status = if fip.port.is_some() { "ACTIVE" } else { "DOWN" };
+            if fip.status.as_deref() != Some(status) {
+                fip.status = Some(status.to_owned());
+                fip.revision = fip.revision.map(|n| n + 1);
+            }
+        }
+    }
+
+    /// Carries it out without looking at the revision.
+    fn carry_out_unseen(&mut self, index: usize) -> Result<FloatingIp, WriteFault> {
+        if let Some(write) = self.writes.get_mut(index) {
+            write.revision = None;
+        }
+        self.carry_out(index)
     }
 
     fn write(&mut self, write: Write) -> Result<FloatingIp, WriteFault> {
@@ -362,10 +412,15 @@ impl State {
             }
             Some(Trouble::TakenBeforeUnseen(port)) => {
                 self.take(&id, port);
-                if let Some(write) = self.writes.get_mut(index) {
-                    write.revision = None;
-                }
+                self.carry_out_unseen(index)
+            }
+            Some(Trouble::ReportedBefore) => {
+                self.report(&id);
                 self.carry_out(index)
+            }
+            Some(Trouble::ReportedBeforeUnseen) => {
+                self.report(&id);
+                self.carry_out_unseen(index)
             }
             Some(Trouble::TakenAfter(port)) => {
                 let answer = self.carry_out(index);
@@ -408,6 +463,10 @@ impl Cloud for FakeCloud {
     async fn page(&self, after: Option<&FipId>, limit: u32) -> Result<Page, ReadFault> {
         self.turn_of_page().await;
         self.state().page(after, limit)
+    }
+
+    async fn count(&self) -> Result<Option<u64>, ReadFault> {
+        Ok(self.state().counted())
     }
 
     async fn set_port(

@@ -137,6 +137,8 @@ fn holder(fip: &FloatingIp, port: &OwnPort, own: &OwnPorts) -> Holder {
 /// Whatever is not free is refused; what an earlier crash left on another port of ours is released
 /// from there first. Neutron moves a bound address silently and its `If-Match` is no lock, so the
 /// write is checked three times: by revision before it, by the answer's revision, and by reading.
+/// What counts the revision up meanwhile is somebody else's write unless an agent's report of the
+/// status explains it.
 pub async fn associate(
     cloud: &dyn Cloud,
     mut seen: FloatingIp,
@@ -207,10 +209,7 @@ async fn write(
     seen: &FloatingIp,
     port: &OwnPort,
 ) -> Result<Association, StaleView> {
-    match cloud
-        .set_port(&seen.id, Some(port.id()), seen.revision)
-        .await
-    {
+    match cloud.bind(seen, Some(port.id())).await {
         Ok(answer) => Ok(read_back(cloud, seen, &answer, port).await),
         Err(WriteFault::Stale) => Err(StaleView),
         Err(WriteFault::AnswerLost { text, retry_after }) => {
@@ -227,17 +226,31 @@ async fn write(
     }
 }
 
-/// Neutron counts every change, so an answer that is not one above what was seen tells of another
-/// writer. After the answer the count may grow (the agent reports the status).
+/// Whether nobody but us and the agents wrote between `seen` and `later`, a write of ours being
+/// one of the changes.
+///
+/// Neutron counts every change: of a binding by whoever it is, and of the status. Only agents
+/// change the status, never a `PUT`; so a status that is another one proves a report, and each
+/// write of somebody else would come on top of it. Reports that cancel each other out prove
+/// nothing, and are not assumed.
+fn is_ours_alone(seen: &FloatingIp, later: &FloatingIp) -> bool {
+    let (Some(from), Some(to)) = (seen.revision, later.revision) else {
+        return true;
+    };
+    let is_reported =
+        seen.status.is_some() && later.status.is_some() && seen.status != later.status;
+    to == from + 1 || (is_reported && to == from + 2)
+}
+
+/// The answer shows whether somebody else wrote before us, and the state read after it as well: in
+/// clouds that report the status within our call, the answer may have the count of after and the
+/// status of before. After the answer the count may grow.
 async fn read_back(
     cloud: &dyn Cloud,
     seen: &FloatingIp,
     answer: &FloatingIp,
     port: &OwnPort,
 ) -> Association {
-    let expected = seen.revision.map(|n| n + 1);
-    let is_alone = answer.is_on(port.id())
-        && (expected.is_none() || answer.revision.is_none() || answer.revision == expected);
     let now = match read_since(cloud, answer).await {
         Ok(Some(fip)) => fip,
         Ok(None) => return gone(seen),
@@ -251,7 +264,8 @@ async fn read_back(
         now
     };
     let ours = now.is_on(port.id());
-    if ours && is_alone {
+    let is_alone = is_ours_alone(seen, answer) || is_ours_alone(seen, &now);
+    if ours && answer.is_on(port.id()) && is_alone {
         let adopted = false;
         return Association::Associated { fip: now, adopted };
     }
@@ -321,11 +335,11 @@ pub async fn release(cloud: &dyn Cloud, id: &FipId, port: &OwnPort) -> Release {
             Err(Release::Released) => return Release::AlreadyFree,
             Err(end) => return end,
         };
-        match cloud.set_port(id, None, seen.revision).await {
+        match cloud.bind(&seen, None).await {
             // An answer that shows it on our port still is no release, whatever its status says.
             Ok(answer) if answer.is_on(port.id()) => {}
             Ok(answer) => {
-                warn_of_another_writer(&seen, &answer);
+                warn_of_another_writer(cloud, &seen, &answer).await;
                 return Release::Released;
             }
             Err(WriteFault::Stale) => {}
@@ -365,15 +379,70 @@ async fn settle_release(cloud: &dyn Cloud, id: &FipId, port: &OwnPort, fault: Fa
 }
 
 /// Neutron drops `If-Match` when it repeats a transaction that collided with another: nothing can
-/// be undone then without writing again, but somebody should know.
-fn warn_of_another_writer(seen: &FloatingIp, answer: &FloatingIp) {
-    let expected = seen.revision.map(|n| n + 1);
-    if expected.is_some() && answer.revision.is_some() && answer.revision != expected {
-        tracing::warn!(
-            address = %seen.address,
-            revision_seen = seen.revision,
-            revision_answered = answer.revision,
-            "somebody else changed the floating IP while it was released"
-        );
+/// be undone then without writing again, but somebody should know. One more look only where the
+/// answer alone tells of somebody.
+async fn warn_of_another_writer(cloud: &dyn Cloud, seen: &FloatingIp, answer: &FloatingIp) {
+    if is_ours_alone(seen, answer) {
+        return;
+    }
+    if let Ok(Some(now)) = cloud.get(&seen.id).await
+        && is_ours_alone(seen, &now)
+    {
+        return;
+    }
+    tracing::warn!(
+        address = %seen.address,
+        revision_seen = seen.revision,
+        revision_answered = answer.revision,
+        "somebody else changed the floating IP while it was released"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use civ_types::Address;
+
+    use super::*;
+
+    fn fip(revision: Option<u64>, status: Option<&str>) -> FloatingIp {
+        FloatingIp {
+            id: FipId::parse("f").unwrap(),
+            address: Address::parse("203.0.113.1").unwrap(),
+            port: None,
+            fixed_address: None,
+            router: None,
+            forwardings: false,
+            revision,
+            status: status.map(str::to_owned),
+            network: None,
+            description: None,
+        }
+    }
+
+    /// `name: (seen, later) => alone`, each of revision and status.
+    macro_rules! rows {
+        ($($name:ident: ($seen:expr, $later:expr) => $alone:literal,)*) => {$(
+            #[test]
+            fn $name() {
+                let (seen, later): ((Option<u64>, _), (Option<u64>, _)) = ($seen, $later);
+                assert_eq!(is_ours_alone(&fip(seen.0, seen.1), &fip(later.0, later.1)), $alone);
+            }
+        )*};
+    }
+
+    const DOWN: Option<&str> = Some("DOWN");
+    const ACTIVE: Option<&str> = Some("ACTIVE");
+
+    rows! {
+        our_write_alone: ((Some(4), DOWN), (Some(5), DOWN)) => true,
+        our_write_whatever_the_status: ((Some(4), DOWN), (Some(5), ACTIVE)) => true,
+        our_write_and_a_report: ((Some(4), ACTIVE), (Some(6), DOWN)) => true,
+        somebody_elses_write: ((Some(4), DOWN), (Some(6), DOWN)) => false,
+        somebody_elses_write_and_its_report: ((Some(4), DOWN), (Some(7), ACTIVE)) => false,
+        reports_that_cancel_out_prove_nothing: ((Some(4), ACTIVE), (Some(7), ACTIVE)) => false,
+        a_status_that_is_not_told: ((Some(4), DOWN), (Some(6), None)) => false,
+        a_copy_of_before: ((Some(4), DOWN), (Some(4), DOWN)) => false,
+        a_cloud_that_does_not_count: ((None, DOWN), (None, ACTIVE)) => true,
+        an_answer_without_a_count: ((Some(4), DOWN), (None, DOWN)) => true,
     }
 }

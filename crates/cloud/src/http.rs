@@ -1,6 +1,7 @@
 //! One HTTP exchange: sent, bounded in time and size, logged. Knows no OpenStack but its request
 //! id, and no secret leaves it: bodies and tokens are never logged.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -9,6 +10,7 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{Client, Method, RequestBuilder, Response, Url};
 use tokio::time::Instant;
 
+use crate::budget::{Budget, Purse};
 use crate::clip::clip;
 use crate::fault::Refusal;
 use crate::wire::ErrorBody;
@@ -57,20 +59,34 @@ impl Answer {
     }
 }
 
+/// A client and what it may ask.
+#[derive(Debug, Clone)]
+pub(crate) struct Http {
+    client: Client,
+    purse: Arc<Purse>,
+}
+
+impl Http {
+    pub(crate) fn new(client: Client, budget: Budget) -> Self {
+        Self {
+            client,
+            purse: Arc::new(Purse::new(budget)),
+        }
+    }
+}
+
 /// Carries out one exchange. What was cut before any answer is sent once more, unless it changes
 /// something: servers close idle connections without announcing it (uWSGI after 4 s).
 pub(crate) async fn exchange(
-    client: &Client,
+    http: &Http,
     method: Method,
     url: Url,
     fill: impl Fn(RequestBuilder) -> RequestBuilder,
 ) -> Result<Answer, NoAnswer> {
-    let once = || {
-        once(
-            fill(client.request(method.clone(), url.clone())),
-            &method,
-            &url,
-        )
+    let once = || async {
+        let _under_way = http.purse.take().await;
+        let request = http.client.request(method.clone(), url.clone());
+        once(fill(request), &method, &url).await
     };
     match once().await {
         Err(lost) if lost.cut_early && method != Method::PUT => once().await,

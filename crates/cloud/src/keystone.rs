@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::HeaderValue;
-use reqwest::{Client, Method, Url};
+use reqwest::{Method, Url};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -16,9 +16,9 @@ use tokio::time::Instant;
 use civ_types::Utc;
 
 use crate::fault::ReadFault;
-use crate::http::exchange;
+use crate::http::{Http, exchange};
 use crate::openstack::{Auth, Domain, OpenStackConfig, Scope, User};
-use crate::wire::{Service, TokenOne};
+use crate::wire::{Project, Service, TokenOne};
 
 /// A token is renewed this long before it ends, or at three quarters of a shorter life.
 const MARGIN_MAX: Duration = Duration::from_secs(120);
@@ -33,10 +33,14 @@ pub(crate) struct Token {
     pub(crate) header: HeaderValue,
     /// Neutron's address, without `/v2.0`.
     pub(crate) network_url: Url,
+    /// The project that it is for.
+    pub(crate) project: Project,
+    /// Names of the roles in it.
+    pub(crate) roles: Vec<String>,
     /// Which login of this process it is from, counted from 1.
     pub(crate) generation: u64,
     renew_at: Instant,
-    ends_at: Instant,
+    pub(crate) ends_at: Instant,
 }
 
 #[derive(Debug, Default)]
@@ -50,7 +54,7 @@ struct State {
 /// Logs in when needed and hands out the token.
 #[derive(Debug)]
 pub(crate) struct Session {
-    client: Client,
+    http: Http,
     config: OpenStackConfig,
     tokens_url: Url,
     network_url: Option<Url>,
@@ -60,13 +64,13 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(
-        client: Client,
+        http: Http,
         config: OpenStackConfig,
         tokens_url: Url,
         network_url: Option<Url>,
     ) -> Self {
         Self {
-            client,
+            http,
             config,
             tokens_url,
             network_url,
@@ -115,7 +119,7 @@ impl Session {
         let started = Instant::now();
         let body = request_body(&self.config.auth);
         let sent = exchange(
-            &self.client,
+            &self.http,
             Method::POST,
             self.tokens_url.clone(),
             |request| request.json(&body),
@@ -131,9 +135,9 @@ impl Session {
         let TokenOne { token: row } = serde_json::from_slice(&answer.body)
             .map_err(|error| odd(&format!("is not understood: {error}")))?;
         // Neutron lists nothing at all for a token without a project, and reports no error.
-        if row.project.is_none() {
+        let Some(project) = row.project else {
             return Err(odd("names no project: give a project to log in to"));
-        }
+        };
         let moment = |text: &str| Utc::parse(text).map_err(|error| odd(&format!("says {error}")));
         // By the server's own clock, so that ours may be wrong.
         let life = moment(&row.expires_at)?.since(moment(&row.issued_at)?);
@@ -144,6 +148,8 @@ impl Session {
         Ok(Token {
             header,
             network_url,
+            project,
+            roles: row.roles.into_iter().map(|role| role.name).collect(),
             generation,
             renew_at: started + (life - MARGIN_MAX.min(life / 4)),
             ends_at: started + life,

@@ -6,8 +6,10 @@
 //! caller's), except what is needed to learn what became of a write.
 #![warn(missing_docs)]
 
+mod budget;
 mod clip;
 mod cloud;
+pub mod clouds;
 #[cfg(feature = "fake")]
 pub mod fake;
 mod fault;
@@ -16,9 +18,11 @@ mod http;
 mod keystone;
 mod neutron;
 mod openstack;
+pub mod survey;
 pub mod walk;
 mod wire;
 
+pub use budget::Budget;
 pub use cloud::{Cloud, FloatingIp, Listed, Page};
 pub use fault::{Fault, ReadFault, WriteFault};
 pub use openstack::{Auth, ConnectError, Domain, OpenStack, OpenStackConfig, Scope, User};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use reqwest::{Client, Method, Url};
+use reqwest::{Method, Url};
 use serde::de::DeserializeOwned;
 use tokio::sync::OnceCell;
 
@@ -12,7 +12,7 @@ use civ_types::{Address, FipId, PortId};
 use crate::clip::clip;
 use crate::cloud::{FloatingIp, Listed, Page};
 use crate::fault::{Fault, ReadFault, WriteFault, blame, is_missing, lost_write};
-use crate::http::{Answer, NoAnswer, exchange};
+use crate::http::{Answer, Http, NoAnswer, exchange};
 use crate::keystone::{Session, Token};
 use crate::walk::{Next, Walk};
 use crate::wire::{FipOne, FipPage, NetworkPage, PortChange, PortValue};
@@ -30,14 +30,31 @@ const LISTED_FIELDS: [&str; 5] = [
     "port_forwardings",
 ];
 
+/// The keys of a floating IP that is to be changed.
+const SHOWN_FIELDS: [&str; 10] = [
+    "id",
+    "floating_ip_address",
+    "port_id",
+    "fixed_ip_address",
+    "router_id",
+    "port_forwardings",
+    "revision_number",
+    "status",
+    "floating_network_id",
+    "description",
+];
+
+/// The key by which it is seen which network a row is of.
+const NETWORK_FIELD: &str = "floating_network_id";
+
 /// Query parameters, in order; keys may repeat.
-type Query = Vec<(&'static str, String)>;
+pub(crate) type Query = Vec<(&'static str, String)>;
 
 /// The typed client.
 #[derive(Debug)]
 pub(crate) struct Neutron {
-    client: Client,
-    session: Session,
+    http: Http,
+    pub(crate) session: Session,
     floating_network: Option<String>,
     page_size: u32,
     /// Id of `floating_network`, looked up once.
@@ -46,13 +63,13 @@ pub(crate) struct Neutron {
 
 impl Neutron {
     pub(crate) fn new(
-        client: Client,
+        http: Http,
         session: Session,
         floating_network: Option<String>,
         page_size: u32,
     ) -> Self {
         Self {
-            client,
+            http,
             session,
             floating_network,
             page_size,
@@ -61,14 +78,16 @@ impl Neutron {
     }
 
     pub(crate) async fn find(&self, address: Address) -> Result<Option<FloatingIp>, Fault> {
-        let mut query = vec![("floating_ip_address", address.to_string())];
-        if let Some(id) = self.network_id().await? {
-            query.push(("floating_network_id", id));
-        }
+        let mut query = only(&SHOWN_FIELDS);
+        query.push(("floating_ip_address", address.to_string()));
+        let network = self.network_id().await?;
+        query.extend(network.clone().map(|id| (NETWORK_FIELD, id)));
         let page: FipPage = self.read(&["floatingips"], &query).await?;
         let rows = page.read().map_err(|why| not_understood(&why))?;
-        // Whatever a server makes of the filter, only this address counts.
-        let mut rows = rows.into_iter().filter(|fip| fip.address == address);
+        // Whatever a server makes of the filters, only this address counts.
+        let mut rows = rows
+            .into_iter()
+            .filter(|fip| fip.address == address && is_of(fip, network.as_deref()));
         match (rows.next(), rows.next()) {
             (Some(_), Some(_)) => Err(Fault::Address {
                 text: format!(
@@ -82,7 +101,7 @@ impl Neutron {
 
     pub(crate) async fn get(&self, id: &FipId) -> Result<Option<FloatingIp>, Fault> {
         let answer = self
-            .ask(&["floatingips", id.as_str()], &Query::new())
+            .ask(&["floatingips", id.as_str()], &only(&SHOWN_FIELDS))
             .await?;
         if !answer.is_success() && is_missing(&answer.refusal()) {
             return Ok(None);
@@ -110,7 +129,8 @@ impl Neutron {
         let mut marker = None;
         loop {
             let named = ports.iter().map(|port| ("port_id", port.to_string()));
-            let query = paging(named.collect(), marker.as_ref(), self.page_size);
+            let query = only(&SHOWN_FIELDS).into_iter().chain(named).collect();
+            let query = paging(query, marker.as_ref(), self.page_size);
             let (rows, has_more) = self.read_page(&query, self.page_size).await?;
             let next = walk.take(rows.iter().map(|fip| fip.id.clone()), has_more);
             found.extend(rows.into_iter().map(|fip| (fip.id.clone(), fip)));
@@ -129,25 +149,35 @@ impl Neutron {
         query: &Query,
         limit: u32,
     ) -> Result<(Vec<FloatingIp>, bool), ReadFault> {
-        let page: FipPage = self.read(&["floatingips"], query).await?;
-        let has_next = page.has_next();
+        let answer = self.ask(&["floatingips"], query).await?;
+        let marked = query.iter().any(|(key, _)| *key == MARKER);
+        // Some clouds refuse a marker whose row is gone, where Neutron gives the first page again:
+        // the walk knows what to make of that.
+        let page: FipPage = if marked && answer.status == 400 {
+            let first = query.iter().filter(|(key, _)| *key != MARKER);
+            let first: Query = first.cloned().collect();
+            self.read(&["floatingips"], &first).await?
+        } else {
+            decode_read(&answer)?
+        };
+        let may_go_on = page.may_go_on();
         let rows = page.read().map_err(|why| not_understood(&why))?;
         let is_full = rows.len() >= usize::try_from(limit).unwrap_or(usize::MAX);
-        Ok((rows, has_next || is_full))
+        Ok((rows, may_go_on || is_full))
     }
 
     /// One page of all floating IPs, with the keys that are needed and no others.
     pub(crate) async fn page(&self, after: Option<&FipId>, limit: u32) -> Result<Page, ReadFault> {
-        let mut query: Query = LISTED_FIELDS
-            .iter()
-            .map(|key| ("fields", (*key).to_owned()))
-            .collect();
-        if let Some(id) = self.network_id().await? {
-            query.push(("floating_network_id", id));
+        let mut query = only(&LISTED_FIELDS);
+        let network = self.network_id().await?;
+        if let Some(id) = &network {
+            query.push(("fields", NETWORK_FIELD.to_owned()));
+            query.push((NETWORK_FIELD, id.clone()));
         }
         let (rows, has_more) = self.read_page(&paging(query, after, limit), limit).await?;
+        // What a server shows of other networks all the same is passed, but never taken.
         let rows = rows.into_iter().map(|fip| Listed {
-            is_free: fip.is_free(),
+            is_free: fip.is_free() && is_of(&fip, network.as_deref()),
             id: fip.id,
             address: fip.address,
         });
@@ -162,10 +192,12 @@ impl Neutron {
         id: &FipId,
         port: Option<&PortId>,
         revision: Option<u64>,
+        description: Option<&str>,
     ) -> Result<FloatingIp, WriteFault> {
         let change = PortChange {
             floatingip: PortValue {
                 port_id: port.map(PortId::as_str),
+                description,
             },
         };
         let path = ["floatingips", id.as_str()];
@@ -173,7 +205,7 @@ impl Neutron {
             let token = token.header.clone();
             let change = &change;
             async move {
-                exchange(&self.client, Method::PUT, url, |request| {
+                exchange(&self.http, Method::PUT, url, |request| {
                     let request = request.header("X-Auth-Token", &token).json(change);
                     match revision {
                         Some(n) => request.header("If-Match", format!("revision_number={n}")),
@@ -204,7 +236,7 @@ impl Neutron {
         })
     }
 
-    async fn network_id(&self) -> Result<Option<String>, ReadFault> {
+    pub(crate) async fn network_id(&self) -> Result<Option<String>, ReadFault> {
         let Some(wanted) = &self.floating_network else {
             return Ok(None);
         };
@@ -236,7 +268,7 @@ impl Neutron {
         )))
     }
 
-    async fn read<T: DeserializeOwned>(
+    pub(crate) async fn read<T: DeserializeOwned>(
         &self,
         path: &[&str],
         query: &Query,
@@ -244,11 +276,11 @@ impl Neutron {
         decode_read(&self.ask(path, query).await?)
     }
 
-    async fn ask(&self, path: &[&str], query: &Query) -> Result<Answer, ReadFault> {
+    pub(crate) async fn ask(&self, path: &[&str], query: &Query) -> Result<Answer, ReadFault> {
         let send = |token: &Token, url: Url| {
             let token = token.header.clone();
             async move {
-                exchange(&self.client, Method::GET, url, |request| {
+                exchange(&self.http, Method::GET, url, |request| {
                     request.header("X-Auth-Token", &token)
                 })
                 .await
@@ -279,13 +311,43 @@ impl Neutron {
     }
 }
 
+/// The description of a floating IP that we hold.
+const MARK: &str = "held by cloud-ip-validator";
+
+/// What a write makes of the description: marks what has none, and takes our own mark off again.
+/// What somebody else wrote there stays.
+pub(crate) fn mark(seen: &FloatingIp, port: Option<&PortId>) -> Option<&'static str> {
+    match (seen.description.as_deref(), port) {
+        (Some(""), Some(_)) => Some(MARK),
+        (Some(MARK), None) => Some(""),
+        _ => None,
+    }
+}
+
 /// The parameters of one page. In order of id, so that a marker means the same to every page.
 fn paging(mut query: Query, after: Option<&FipId>, limit: u32) -> Query {
     query.push(("limit", limit.to_string()));
     query.push(("sort_key", "id".to_owned()));
     query.push(("sort_dir", "asc".to_owned()));
-    query.extend(after.map(|id| ("marker", id.to_string())));
+    query.extend(after.map(|id| (MARKER, id.to_string())));
     query
+}
+
+/// The parameter behind which a page begins.
+const MARKER: &str = "marker";
+
+/// Parameters that ask for these keys and no others.
+fn only(fields: &[&str]) -> Query {
+    let fields = fields.iter().map(|key| ("fields", (*key).to_owned()));
+    fields.collect()
+}
+
+/// Whether a row is of the wanted network, whatever a server makes of the filter.
+fn is_of(fip: &FloatingIp, network: Option<&str>) -> bool {
+    match (network, fip.network.as_deref()) {
+        (Some(wanted), Some(of)) => wanted == of,
+        _ => true,
+    }
 }
 
 fn url(base: &Url, path: &[&str], query: &Query) -> Url {
@@ -299,7 +361,7 @@ fn url(base: &Url, path: &[&str], query: &Query) -> Url {
     url
 }
 
-fn decode_read<T: DeserializeOwned>(answer: &Answer) -> Result<T, ReadFault> {
+pub(crate) fn decode_read<T: DeserializeOwned>(answer: &Answer) -> Result<T, ReadFault> {
     if !answer.is_success() {
         return Err(ReadFault::refused(&answer.refusal()));
     }

@@ -25,9 +25,16 @@ pub enum Next {
     End,
 }
 
-/// The listing goes in circles.
+/// Rows after which a listing is given up: more than any project has, and a server that makes rows
+/// up fills no memory.
+const ROWS_MAX: usize = 1_000_000;
+
+/// The listing goes in circles, or has rows without end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the list of floating IPs does not come to an end: its pages repeat")]
+#[error(
+    "the list of floating IPs does not come to an end: its pages repeat, or there are more than \
+     {ROWS_MAX}"
+)]
 pub struct Endless;
 
 /// Where a walk stands.
@@ -61,6 +68,9 @@ impl Walk {
         let is_end = page.is_empty() || !has_more;
         self.known.extend(page.iter().cloned());
         self.behind.extend(page);
+        if ROWS_MAX < self.behind.len() {
+            return Err(Endless);
+        }
         if is_end {
             return Ok(Next::End);
         }
@@ -121,7 +131,7 @@ mod tests {
     ) -> Result<(BTreeSet<FipId>, usize), Endless> {
         let (mut walk, mut found) = (Walk::default(), BTreeSet::new());
         let (mut marker, mut n_pages) = (None, 0);
-        loop {
+        while n_pages < 2_000 {
             between(n_pages, marker.as_ref(), rows);
             let (ids, has_more) = page(rows, marker.as_ref(), limit);
             n_pages += 1;
@@ -134,6 +144,7 @@ mod tests {
                 Next::After(id) => marker = id,
             }
         }
+        panic!("no end after {n_pages} pages");
     }
 
     #[test]
@@ -161,6 +172,17 @@ mod tests {
         let mut walk = Walk::default();
         let first = || (0..3).map(id);
         let outcome = (0..1000).find_map(|_| walk.take(first(), true).err());
+        assert_eq!(outcome, Some(Endless));
+    }
+
+    #[test]
+    fn a_server_that_makes_rows_up_is_found_out() {
+        let mut walk = Walk::default();
+        let page = |n: usize| {
+            let ids = n * 10_000..(n + 1) * 10_000;
+            ids.map(|n| FipId::parse(&format!("{n:09}")).unwrap())
+        };
+        let outcome = (0..200).find_map(|n| walk.take(page(n), true).err());
         assert_eq!(outcome, Some(Endless));
     }
 

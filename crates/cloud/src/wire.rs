@@ -19,8 +19,7 @@ pub(crate) struct FipOne {
 #[derive(Debug, Deserialize)]
 pub(crate) struct FipPage {
     floatingips: Vec<FipRow>,
-    #[serde(default)]
-    floatingips_links: Vec<Link>,
+    floatingips_links: Option<Vec<Link>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -40,6 +39,7 @@ struct FipRow {
     revision_number: Option<u64>,
     status: Option<String>,
     floating_network_id: Option<String>,
+    description: Option<String>,
 }
 
 /// Null is `None`; unlike for a plain `Option`, a missing key is an error.
@@ -54,9 +54,13 @@ impl FipOne {
 }
 
 impl FipPage {
-    /// Whether the answer says that more follows.
-    pub(crate) fn has_next(&self) -> bool {
-        self.floatingips_links.iter().any(|link| link.rel == "next")
+    /// Whether more may follow: the answer says so, or says nothing about pages at all although it
+    /// was asked for one.
+    pub(crate) fn may_go_on(&self) -> bool {
+        match &self.floatingips_links {
+            Some(links) => links.iter().any(|link| link.rel == "next"),
+            None => !self.floatingips.is_empty(),
+        }
     }
 
     pub(crate) fn read(self) -> Result<Vec<FloatingIp>, String> {
@@ -84,6 +88,7 @@ impl FipRow {
             revision: self.revision_number,
             status: self.status,
             network: self.floating_network_id,
+            description: self.description,
         })
     }
 }
@@ -98,6 +103,8 @@ pub(crate) struct PortChange<'a> {
 #[derive(Debug, Serialize)]
 pub(crate) struct PortValue<'a> {
     pub(crate) port_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) description: Option<&'a str>,
 }
 
 /// `{"networks": […]}`.
@@ -122,9 +129,79 @@ pub(crate) struct TokenOne {
 pub(crate) struct TokenRow {
     pub(crate) issued_at: String,
     pub(crate) expires_at: String,
-    pub(crate) project: Option<IgnoredAny>,
+    pub(crate) project: Option<Project>,
+    #[serde(default)]
+    pub(crate) roles: Vec<Role>,
     #[serde(default)]
     pub(crate) catalog: Vec<Service>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Project {
+    pub(crate) id: String,
+    #[serde(default)]
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Role {
+    pub(crate) name: String,
+}
+
+/// `{"extensions": […]}`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ExtensionPage {
+    pub(crate) extensions: Vec<Extension>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Extension {
+    pub(crate) alias: String,
+}
+
+/// `{"quota": {"floatingip": …}}`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct QuotaOne {
+    pub(crate) quota: QuotaRow,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct QuotaRow {
+    pub(crate) floatingip: Amount,
+}
+
+/// A limit alone, or with what is used of it (extension `quota_details`).
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Amount {
+    Detailed { limit: i64, used: u64 },
+    Limit(i64),
+}
+
+/// `{"port": …}`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PortOne {
+    pub(crate) port: PortRow,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct PortRow {
+    #[serde(default)]
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) project_id: String,
+    #[serde(default)]
+    pub(crate) device_id: String,
+    #[serde(default)]
+    pub(crate) device_owner: String,
+    pub(crate) admin_state_up: Option<bool>,
+    #[serde(default)]
+    pub(crate) fixed_ips: Vec<FixedIp>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct FixedIp {
+    pub(crate) ip_address: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -289,7 +366,10 @@ mod tests {
     #[test]
     fn a_release_names_the_port_explicitly() {
         let change = PortChange {
-            floatingip: PortValue { port_id: None },
+            floatingip: PortValue {
+                port_id: None,
+                description: None,
+            },
         };
         let text = serde_json::to_string(&change).unwrap();
         assert_eq!(text, r#"{"floatingip":{"port_id":null}}"#);

@@ -592,6 +592,8 @@ async fn a_configuration_is_checked_without_the_network() {
     );
     let fault = refused(&|config| config.endpoint_override = Some("nowhere".to_owned()));
     assert!(matches!(fault, ConnectError::Url { .. }), "{fault}");
+    let fault = refused(&|config| config.auth_url = "http://keystone:5000/v2.0/".to_owned());
+    assert!(matches!(fault, ConnectError::OldIdentity(_)), "{fault}");
     let fault = refused(&|config| config.list_page_size = 0);
     assert!(matches!(fault, ConnectError::PageSize(0)), "{fault}");
     let fault = refused(&|config| config.ca_file = Some(PathBuf::from("absent.pem")));

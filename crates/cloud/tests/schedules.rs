@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use civ_cloud::fake::{FakeCloud, Trouble};
+use civ_cloud::fake::{FakeCloud, Trouble, Write};
 use civ_cloud::guard::{Association, OwnPort, OwnPorts, Release, associate, release};
 use civ_cloud::{Cloud, Fault};
 use civ_types::{Address, FipId, PortId};
@@ -23,6 +23,7 @@ fn fip() -> FipId {
 #[derive(Debug, Clone)]
 enum Move {
     Foreign(Option<&'static str>),
+    Report,
     Trouble(Trouble),
     Outage(bool),
     Associate,
@@ -37,12 +38,16 @@ fn moves() -> impl Strategy<Value = Move> {
         Just(Trouble::LostAfter),
         (0_u32..7).prop_map(Trouble::LandsAfterReads),
         Just(Trouble::TakenBefore(port("port-x"))),
+        Just(Trouble::TakenBeforeUnseen(port("port-x"))),
         Just(Trouble::TakenAfter(port("port-x"))),
+        Just(Trouble::ReportedBefore),
+        Just(Trouble::ReportedBeforeUnseen),
         Just(Trouble::Refused(busy)),
     ];
     prop_oneof![
         3 => foreign.prop_map(Move::Foreign),
         4 => trouble.prop_map(Move::Trouble),
+        3 => Just(Move::Report),
         1 => any::<bool>().prop_map(Move::Outage),
         6 => Just(Move::Associate),
         4 => Just(Move::Release),
@@ -68,7 +73,20 @@ async fn bind(cloud: &FakeCloud, ours: &OwnPort, own: &OwnPorts, reached: &Reach
     let Ok(Some(seen)) = cloud.get(&fip()).await else {
         return;
     };
-    match associate(cloud, seen, ours, own).await {
+    let (n_taken, n_writes) = (cloud.n_taken(), cloud.writes().len());
+    let end = associate(cloud, seen, ours, own).await;
+    let was_taken = n_taken < cloud.n_taken();
+    let took = cloud.writes().split_off(n_writes);
+    if took
+        .iter()
+        .any(|write| write.port.is_some() && is_taken_from_x(write))
+    {
+        assert!(
+            matches!(end, Association::Conflict { ours: true, .. }),
+            "unseen by the cloud, but not by us: {end:?}"
+        );
+    }
+    match end {
         Association::Associated { adopted, .. } => {
             count(if adopted {
                 &reached.adopted
@@ -80,10 +98,16 @@ async fn bind(cloud: &FakeCloud, ours: &OwnPort, own: &OwnPorts, reached: &Reach
         Association::Occupied { .. } => count(&reached.occupied),
         Association::Conflict { ours: is_ours, .. } => {
             count(&reached.conflict);
+            assert!(was_taken, "nobody else changed it");
             assert_eq!(cloud.port_of(&fip()).as_ref() == Some(ours.id()), is_ours);
         }
         Association::Failed(_) => count(&reached.failed),
     }
+}
+
+fn is_taken_from_x(write: &Write) -> bool {
+    let from = write.replaced.as_ref();
+    from.is_some_and(|port| port.as_str() == "port-x")
 }
 
 async fn free(cloud: &FakeCloud, ours: &OwnPort, reached: &Reached) {
@@ -111,16 +135,20 @@ async fn play(moves: &[Move], reached: &Reached) {
     let ours = own.own(&port("port-1")).unwrap();
     for one in moves {
         match one {
+            Move::Report => cloud.report_status(&fip()),
             Move::Foreign(to) => cloud.rebind(&fip(), to.map(port)),
             Move::Trouble(trouble) => cloud.script(trouble.clone()),
             Move::Outage(is_on) => cloud.set_outage(is_on.then(|| Fault::cloud("away"))),
             Move::Associate => bind(&cloud, &ours, &own, reached).await,
             Move::Release => free(&cloud, &ours, reached).await,
         }
+        // What the cloud does without our condition cannot be prevented, only noticed.
         let writes = cloud.writes();
-        let taken = writes.iter().filter_map(|write| write.replaced.as_ref());
-        let foreign = taken.filter(|port| port.as_str() == "port-x").count();
-        assert_eq!(foreign, 0, "taken from a foreign port: {writes:?}");
+        let mut conditional = writes.iter().filter(|write| write.revision.is_some());
+        assert!(
+            !conditional.any(is_taken_from_x),
+            "taken from a foreign port: {writes:?}"
+        );
     }
 }
 

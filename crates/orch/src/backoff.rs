@@ -20,6 +20,16 @@ pub fn pause(n: u32, jitter: f64) -> Duration {
     whole.mul_f64(0.5 + 0.5 * jitter.clamp(0.0, 1.0))
 }
 
+/// Tries after which a release that the cloud does not answer tells of its own address only.
+const TRIES_FOR_ALL: u32 = 3;
+
+/// Whether a release that has failed `tries` times says anything about the cloud as a whole (rule
+/// 12): one that never succeeds neither pauses the others nor is it paused with them.
+#[must_use]
+pub const fn speaks_for_the_cloud(tries: u32) -> bool {
+    tries < TRIES_FOR_ALL
+}
+
 /// Whether claims are made at all: closed by a fault of the cloud, opened by time, one claim
 /// first to see whether the cloud is back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -6,12 +6,14 @@
 
 mod addr;
 mod check;
+mod check_type;
 mod event;
 mod ids;
 mod time;
 
 pub use addr::{AddrError, Address, Family, bounds, parse_list};
 pub use check::{CheckName, CheckSpec, Source};
+pub use check_type::{EGRESS_CHECKS, OptionKind};
 pub use event::{EVENT_TYPES, NOTIFICATION_DROPPED};
 pub use ids::{AttemptNo, ClaimNo, CycleId, FipId, IdError, IpId, PortId, SiteId, ValidatorId};
 pub use time::{Clock, SystemClock, TimeError, Utc};

@@ -2,6 +2,8 @@
 #![expect(dead_code, reason = "every test program uses a part of it")]
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+pub(crate) mod canned;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
