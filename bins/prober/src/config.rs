@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use civ_boot::config::{ControlApi, Faults, Loaded, RawControlApi, Report};
+use civ_boot::config::{ControlApi, Faults, Loaded, RawControlApi, RawReach, Reach, Report};
 use civ_types::SiteId;
 use serde::Deserialize;
 
@@ -22,12 +22,14 @@ pub struct Settings {
 }
 
 /// Limits of the checks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checks {
     /// Checks under way at once in this process: 1 to 4096.
     pub max_concurrent: usize,
     /// Time for one check in all: 1 to 300 s.
     pub timeout: Duration,
+    /// Which targets may be checked.
+    pub targets: Reach,
 }
 
 /// Loads and checks `prober.yaml`.
@@ -54,6 +56,7 @@ struct RawChecks {
     max_concurrent: i64,
     timeout_seconds: i64,
     diagnose: bool,
+    targets: RawReach,
 }
 
 impl Default for RawChecks {
@@ -62,6 +65,7 @@ impl Default for RawChecks {
             max_concurrent: 256,
             timeout_seconds: 5,
             diagnose: false,
+            targets: RawReach::default(),
         }
     }
 }
@@ -101,6 +105,7 @@ impl Settings {
                 raw.checks.timeout_seconds,
                 1..=300,
             )),
+            targets: Reach::build(&raw.checks.targets, report),
         };
         Some(Self {
             control_api: control_api?,

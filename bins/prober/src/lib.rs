@@ -11,7 +11,7 @@ mod site;
 use std::sync::Arc;
 
 use civ_boot::{Context, Refused};
-use civ_checks::{Engine, Limits, Trust};
+use civ_checks::{Engine, Limits, Policy, Trust};
 use civ_link::{Client, Endpoint, Prober, Seat};
 use civ_proto::prober;
 use civ_types::SystemClock;
@@ -30,7 +30,9 @@ pub async fn run(settings: Settings, context: Context) -> anyhow::Result<()> {
         max_concurrent: settings.checks.max_concurrent,
         timeout: settings.checks.timeout,
     };
-    let engine = Engine::new(limits, trust)?;
+    let targets = &settings.checks.targets;
+    let policy = Policy::from_outside(targets.allow.clone(), targets.deny.clone());
+    let engine = Engine::new(limits, trust, policy)?;
     engine.log_icmp_mode();
     tracing::info!(site = %settings.site_id, "ready");
     let site = Site {
@@ -38,7 +40,6 @@ pub async fn run(settings: Settings, context: Context) -> anyhow::Result<()> {
         engine,
         clock: Arc::new(SystemClock),
         bind_address: settings.bind_address,
-        check_timeout: settings.checks.timeout,
         tasks: context.tasks,
     };
     site.run(&context.shutdown).await;

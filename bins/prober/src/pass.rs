@@ -5,10 +5,9 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use civ_checks::{Check, Engine, Kind, Outcome, Target, Verdict};
-use civ_link::{Desk, Prober, inconclusive, once_more, whole_ms};
+use civ_checks::{Check, Engine, Kind, Options, Outcome, Target, Verdict};
+use civ_link::{Desk, Prober, inconclusive, whole_ms};
 use civ_proto::prober::CheckResult;
 use civ_types::{Address, CheckName, Clock};
 use futures_util::StreamExt as _;
@@ -22,7 +21,6 @@ pub(crate) struct Pass {
     pub(crate) engine: Engine,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) source: Option<IpAddr>,
-    pub(crate) timeout: Duration,
     pub(crate) plan: Plan,
 }
 
@@ -94,12 +92,9 @@ impl Pass {
             target,
             source: self.source,
             family: address.family(),
+            options: Options::default(),
         };
-        let run = || self.engine.run(&check);
-        (
-            name,
-            Ok(once_more(self.timeout, run, is_inconclusive).await),
-        )
+        (name, Ok(self.engine.run_settled(&check).await))
     }
 
     fn row(&self, name: &CheckName, outcome: Outcome) -> CheckResult {

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use civ_boot::tasks::Tasks;
 use civ_checks::Engine;
@@ -22,7 +21,6 @@ pub(crate) struct Site {
     pub(crate) engine: Engine,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) bind_address: Option<IpAddr>,
-    pub(crate) check_timeout: Duration,
     pub(crate) tasks: Tasks,
 }
 
@@ -94,7 +92,6 @@ impl Site {
             engine: self.engine.clone(),
             clock: Arc::clone(&self.clock),
             source: self.bind_address,
-            timeout: self.check_timeout,
             plan,
         };
         self.tasks.spawn("pass", async move {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use civ_boot::Context;
-use civ_boot::config::ControlApi;
+use civ_boot::config::{ControlApi, Reach};
 use civ_boot::secrets::SecretSource;
 use civ_boot::tasks::Tasks;
 use civ_prober::config::{Checks, Settings};
@@ -54,6 +54,10 @@ impl Stage {
             checks: Checks {
                 max_concurrent: 64,
                 timeout: Duration::from_secs(30),
+                targets: Reach {
+                    allow: vec!["127.0.0.0/8".parse().unwrap()],
+                    deny: Vec::new(),
+                },
             },
         };
         let mut tasks = JoinSet::new();

@@ -6,12 +6,11 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use civ_checks::{Check, Engine, Kind, Outcome, Target, Verdict};
-use civ_link::{Agent, Claim, Desk, Report, inconclusive, once_more, whole_ms};
+use civ_checks::{Check, Engine, Kind, Options, Target, Verdict};
+use civ_link::{Agent, Claim, Desk, Report, inconclusive, whole_ms};
 use civ_proto::agent::{Assignment, CheckConfig, CheckResult, Complete};
-use civ_types::{Address, Clock};
+use civ_types::{Address, CheckName, Clock};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::watch;
@@ -22,7 +21,6 @@ pub(crate) struct Checking {
     pub(crate) engine: Engine,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) source: Option<IpAddr>,
-    pub(crate) timeout: Duration,
     pub(crate) claim: Claim,
 }
 
@@ -31,6 +29,8 @@ pub(crate) struct Checking {
 struct Named {
     check_type: String,
     target: String,
+    /// JSON text; other options make another check.
+    options: Option<String>,
 }
 
 impl Checking {
@@ -66,7 +66,7 @@ impl Checking {
 
     async fn one(&self, desk: &Desk<Agent>, address: String, named: Named) {
         let outcome = match self.prepare(&address, &named) {
-            Ok(check) => self.outcome(&check).await,
+            Ok(check) => self.engine.run_settled(&check).await,
             Err(why) => {
                 let code = format!("internal: {why}");
                 tracing::warn!(
@@ -97,20 +97,25 @@ impl Checking {
     /// Reads address, type and target; the error is a sentence.
     fn prepare(&self, address: &str, named: &Named) -> Result<Check, String> {
         let address = Address::parse(address).map_err(|error| error.to_string())?;
-        let kind = Kind::from_name(&named.check_type)
-            .ok_or_else(|| format!("this agent knows no check type {:?}", named.check_type))?;
-        let target = Target::parse(kind, &named.target).map_err(|error| error.to_string())?;
+        let unknown = || format!("this agent knows no check type {:?}", named.check_type);
+        let name = CheckName::parse(&named.check_type).map_err(|_unreadable| unknown())?;
+        let kind = Kind::from_name(name.as_str()).ok_or_else(unknown)?;
+        let target =
+            Target::parse_named(kind, &name, &named.target).map_err(|error| error.to_string())?;
+        let options = match &named.options {
+            None => Options::default(),
+            Some(json) => {
+                let json = serde_json::from_str(json).map_err(|error| error.to_string())?;
+                Options::parse(&json).map_err(|error| error.to_string())?
+            }
+        };
         Ok(Check {
             kind,
             target,
             source: self.source,
             family: address.family(),
+            options,
         })
-    }
-
-    async fn outcome(&self, check: &Check) -> Outcome {
-        let is_doubtful = |outcome: &Outcome| matches!(outcome.verdict, Verdict::Inconclusive(_));
-        once_more(self.timeout, || self.engine.run(check), is_doubtful).await
     }
 
     async fn say_inconclusive(&self, desk: &Desk<Agent>, named: &Named, code: &str) {
@@ -130,6 +135,7 @@ fn added(known: &mut HashSet<Named>, config: &[CheckConfig]) -> Vec<Named> {
         group.targets.iter().map(|target| Named {
             check_type: group.check_type.clone(),
             target: target.clone(),
+            options: group.options.as_ref().map(ToString::to_string),
         })
     });
     all.filter(|named| known.insert(named.clone())).collect()

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use civ_boot::config::{ControlApi, Faults, Loaded, RawControlApi, Report};
+use civ_boot::config::{ControlApi, Faults, Loaded, RawControlApi, RawReach, Reach, Report};
 use civ_boot::secrets::SecretSource;
 use civ_types::ValidatorId;
 use serde::Deserialize;
@@ -48,12 +48,14 @@ pub struct SelfCheck {
 }
 
 /// Limits of the checks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checks {
     /// Checks under way at once in this process: 1 to 4096.
     pub max_concurrent: usize,
     /// Time for one check in all: 1 to 300 s.
     pub timeout: Duration,
+    /// Which targets may be checked.
+    pub targets: Reach,
 }
 
 /// Loads and checks `validator-agent.yaml`.
@@ -108,6 +110,7 @@ struct RawChecks {
     max_concurrent: i64,
     timeout_seconds: i64,
     diagnose: bool,
+    targets: RawReach,
 }
 
 impl Default for RawChecks {
@@ -116,6 +119,7 @@ impl Default for RawChecks {
             max_concurrent: 64,
             timeout_seconds: 10,
             diagnose: false,
+            targets: RawReach::default(),
         }
     }
 }
@@ -175,6 +179,7 @@ impl Settings {
                 1..=4096,
             ),
             timeout: seconds("checks.timeout_seconds", raw.checks.timeout_seconds, report),
+            targets: Reach::build(&raw.checks.targets, report),
         };
         Some(Self {
             control_api: control_api?,

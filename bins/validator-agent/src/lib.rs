@@ -14,7 +14,7 @@ mod slot;
 use std::sync::Arc;
 
 use civ_boot::{Context, Refused};
-use civ_checks::{Engine, Limits, Trust};
+use civ_checks::{Engine, Limits, Policy, Trust};
 use civ_link::{Client, Endpoint, Seat};
 use civ_proto::agent;
 use civ_types::SystemClock;
@@ -34,7 +34,9 @@ pub async fn run(settings: Settings, context: Context) -> anyhow::Result<()> {
         max_concurrent: settings.checks.max_concurrent,
         timeout: settings.checks.timeout,
     };
-    let engine = Engine::new(limits, trust)?;
+    let targets = &settings.checks.targets;
+    let policy = Policy::from_inside(targets.allow.clone(), targets.deny.clone());
+    let engine = Engine::new(limits, trust, policy)?;
     engine.log_icmp_mode();
     tracing::info!(slots = settings.validators.len(), "ready");
     let endpoint = Endpoint {
@@ -89,6 +91,5 @@ fn slot(
         clock: Arc::new(SystemClock),
         bind_address: validator.bind_address,
         self_check: settings.self_check.clone(),
-        check_timeout: settings.checks.timeout,
     })
 }

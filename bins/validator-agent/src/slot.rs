@@ -31,7 +31,6 @@ pub(crate) struct Slot {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) bind_address: Option<IpAddr>,
     pub(crate) self_check: config::SelfCheck,
-    pub(crate) check_timeout: Duration,
 }
 
 /// A piece of work, with its number when it ends.
@@ -217,7 +216,6 @@ impl Desktop<'_> {
             engine: self.slot.engine.clone(),
             clock: Arc::clone(&self.slot.clock),
             source: self.slot.bind_address,
-            timeout: self.slot.check_timeout,
             claim,
         };
         let greeting = is_first.then(|| config_received(claim, assignment));

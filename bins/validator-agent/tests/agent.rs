@@ -14,7 +14,7 @@ use axum::Router;
 use axum::extract::ConnectInfo;
 use axum::routing::get;
 use civ_boot::Context;
-use civ_boot::config::ControlApi;
+use civ_boot::config::{ControlApi, Reach};
 use civ_boot::secrets::SecretSource;
 use civ_boot::tasks::Tasks;
 use civ_types::ValidatorId;
@@ -157,6 +157,10 @@ fn settings(server: &StandIn, internet: SocketAddr, validators: &[(&str, &str)])
         checks: Checks {
             max_concurrent: 64,
             timeout: Duration::from_secs(30),
+            targets: Reach {
+                allow: vec!["127.0.0.0/8".parse().unwrap()],
+                deny: Vec::new(),
+            },
         },
     }
 }
@@ -339,6 +343,45 @@ async fn what_cannot_be_checked_is_no_result() {
             .unwrap()
             .starts_with("internal: ")
     );
+}
+
+#[tokio::test]
+async fn what_is_around_this_host_is_no_target() {
+    let stage = Stage::open(&[("v-1", "127.0.0.2")]).await;
+    let metadata = "http://169.254.169.254/latest/meta-data/";
+    stage.assign("v-1", "127.0.0.2", 7, "checking", &[("http", metadata)]);
+    stage.complete_of(7).await;
+    assert!(stage.rows_of(7).is_empty());
+    let said = stage.inconclusive();
+    assert_eq!((said.len(), &said[0]["target"]), (1, &json!(metadata)));
+    assert!(
+        said[0]["code"]
+            .as_str()
+            .unwrap()
+            .starts_with("target_denied ")
+    );
+}
+
+#[tokio::test]
+async fn options_are_obeyed_and_unknown_ones_make_no_result() {
+    let stage = Stage::open(&[("v-1", "127.0.0.2")]).await;
+    let page = stage.url("nowhere");
+    let group = |options: Value| json!({"type": "http", "targets": [page], "options": options});
+    let assign = |fence: i64, options: Value| {
+        let assignment = json!({
+            "ip_id": 42, "ip_address": "127.0.0.2", "phase": "checking", "attempt_number": 1,
+            "fence": fence, "check_config": [group(options)],
+        });
+        stage.server.assign("agents/v-1", vec![assignment]);
+    };
+    assign(7, json!({"expect_status": 404}));
+    stage.complete_of(7).await;
+    assert_eq!(stage.rows_of(7)[0]["success"], true);
+    assign(8, json!({"expect_colour": "red"}));
+    stage.complete_of(8).await;
+    assert!(stage.rows_of(8).is_empty());
+    let code = stage.inconclusive()[0]["code"].clone();
+    assert!(code.as_str().unwrap().contains("expect_colour"), "{code}");
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@
 
 mod control_api;
 mod fault;
+mod reach;
 mod read;
 mod report;
 mod tree;
@@ -17,6 +18,7 @@ use serde::de::DeserializeOwned;
 
 pub use control_api::{ControlApi, RawControlApi};
 pub use fault::{Fault, Faults};
+pub use reach::{RawReach, Reach};
 pub use report::{Report, key};
 
 use read::Reading;

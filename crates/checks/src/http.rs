@@ -1,5 +1,5 @@
-//! HTTP and HTTPS: a real request over HTTP/1.1, certificate judged, redirects followed within
-//! the family. Latency is the time from the request to the first byte of the final answer.
+//! HTTP and HTTPS: a real request over HTTP/1.1 or HTTP/2, certificate judged, redirects followed
+//! within the family. Latency is the time from the request to the first byte of the final answer.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,12 +11,16 @@ use url::Url;
 use crate::EchoError;
 use crate::engine::{Check, family_of};
 use crate::limits::Budget;
-use crate::outcome::{Code, Fault, Seen, millis, printable};
+use crate::net::Reach;
+use crate::options::Options;
+use crate::outcome::{Code, Fault, Hop, Seen, Trail, millis, printable};
+use crate::policy::Policy;
 use crate::target::Kind;
 use crate::trust::Trust;
 
 mod block;
 mod first_byte;
+mod h2;
 mod request;
 
 use request::{Page, Request};
@@ -31,24 +35,36 @@ const ECHO_BYTES_MAX: usize = 256;
 const URL_SHOWN_MAX: usize = 200;
 
 /// Requests the URL and judges the final status.
-pub(crate) async fn probe(check: &Check, trust: &Trust, budget: &Budget) -> Result<Seen, Fault> {
+pub(crate) async fn probe(
+    check: &Check,
+    reach: Reach<'_>,
+    trust: &Trust,
+    budget: &Budget,
+    trail: &mut Trail,
+) -> Result<Seen, Fault> {
     let url = check.target.url(check.kind);
     let mut url = url.map_err(|e| Fault::new(Code::Internal, e.to_string()))?;
     let mut hops = String::new();
     for _hop in 0..=REDIRECTS_MAX {
         let request = Request {
             url: &url,
-            source: check.source,
-            family: check.family,
+            reach,
             body_max: BODY_BYTES_MAX,
+            insecure: check.options.insecure,
             trust,
         };
-        let page = request.send(budget).await;
+        let page = request.send(budget, trail).await;
         let page = page.map_err(|fault| fault.context(&format!("{}{hops}", shown(&url))))?;
-        let Some(location) = page.location() else {
-            return judge(&url, &page, &hops);
+        let wanted = check.options.expect_status == Some(page.status.as_u16());
+        let Some(location) = page.location().filter(|_| !wanted) else {
+            return judge(&url, &page, &hops, &check.options);
         };
         let next = next_url(&url, location)?;
+        trail.hop(Hop {
+            status: page.status.as_u16(),
+            url: shown(&url),
+            address: page.peer,
+        });
         hops.push_str(&format!(" via {} {}", page.status.as_u16(), shown(&url)));
         url = next;
     }
@@ -82,8 +98,9 @@ fn kind_of(url: &Url) -> Option<Kind> {
     }
 }
 
-/// Below 400 passes; a service that refuses the address is told apart.
-fn judge(url: &Url, page: &Page, hops: &str) -> Result<Seen, Fault> {
+/// Below 400 passes, unless something else is expected; a service that refuses the address, or
+/// wants to see a human, is told apart from one that is down.
+fn judge(url: &Url, page: &Page, hops: &str, options: &Options) -> Result<Seen, Fault> {
     let status = page.status;
     let latency = page.first_byte;
     let facts = format!(
@@ -95,24 +112,45 @@ fn judge(url: &Url, page: &Page, hops: &str) -> Result<Seen, Fault> {
         if page.cut { "+" } else { "" },
         page.facts,
     );
-    if status.as_u16() < 400 {
-        return Ok(Seen { latency, facts });
-    }
-    let blocked = match status {
-        StatusCode::UNAVAILABLE_FOR_LEGAL_REASONS => Some("status 451"),
-        StatusCode::FORBIDDEN => block::page(&page.body),
-        _ => None,
+    let passes = match options.expect_status {
+        Some(expected) => status.as_u16() == expected,
+        None => status.as_u16() < 400,
     };
-    let facts = format!("{facts}{}", block::evidence(&page.headers));
-    let (code, facts) = match blocked {
-        Some(marker) => (Code::HttpGeoBlocked, format!("{marker:?} {facts}")),
-        None => (Code::HttpStatus(status.as_u16()), facts),
+    let unmatched = options
+        .expect_body
+        .as_ref()
+        .filter(|p| !p.is_in(&page.body));
+    let (code, facts) = match (passes, unmatched) {
+        (true, None) => return Ok(Seen { latency, facts }),
+        (true, Some(pattern)) => {
+            let pattern = printable(pattern.as_str(), URL_SHOWN_MAX);
+            let facts = format!("no {pattern:?} in what was read: {facts}");
+            (Code::BodyMismatch, facts)
+        }
+        (false, _) => refused(page, &facts),
     };
     Err(Fault {
         code,
         facts,
         latency: Some(latency),
     })
+}
+
+/// Why a status is none that passes.
+fn refused(page: &Page, facts: &str) -> (Code, String) {
+    let facts = format!("{facts}{}", block::evidence(&page.headers));
+    let blocked = match page.status {
+        StatusCode::UNAVAILABLE_FOR_LEGAL_REASONS => Some("status 451"),
+        StatusCode::FORBIDDEN => block::page(&page.body),
+        _ => None,
+    };
+    if let Some(marker) = blocked {
+        return (Code::HttpGeoBlocked, format!("{marker:?} {facts}"));
+    }
+    match block::challenge(page.status, &page.headers, &page.body) {
+        Some(marker) => (Code::HttpChallenge, format!("{marker:?} {facts}")),
+        None => (Code::HttpStatus(page.status.as_u16()), facts),
+    }
 }
 
 /// See [`crate::Engine::echo`].
@@ -128,14 +166,21 @@ pub(crate) async fn echo(
     if kind_of(&parsed).is_none() || parsed.host().is_none() {
         return Err(bad_url("the scheme must be http or https"));
     }
+    // The service is named by the operator of this host, so it may be next door.
+    let policy = Policy::anywhere();
     let request = Request {
         url: &parsed,
-        source,
-        family,
+        reach: Reach {
+            source,
+            family,
+            policy: &policy,
+        },
         body_max: ECHO_BYTES_MAX,
+        insecure: false,
         trust,
     };
-    let page = Box::pin(request.send(&Budget::start(timeout))).await;
+    let mut trail = Trail::default();
+    let page = Box::pin(request.send(&Budget::start(timeout), &mut trail)).await;
     let page = page.map_err(|fault| EchoError::Unanswered {
         code: fault.code,
         detail: printable(&fault.facts, URL_SHOWN_MAX * 2),

@@ -9,25 +9,37 @@
 //! no TLS session, because a connection from before an association keeps its old NAT mapping.
 #![warn(missing_docs)]
 
+pub mod by_hand;
+mod dns;
 mod echo;
 mod engine;
 mod http;
 mod icmp;
 mod limits;
 mod net;
+mod options;
 mod outcome;
+mod policy;
+mod show;
 mod ssh;
+mod sweep;
+mod tap;
 mod target;
 mod tcp;
 mod tls;
 mod trust;
+mod turns;
 
 pub use civ_types::Family;
+pub use dns::QuestionError;
 pub use echo::EchoError;
-pub use engine::{Check, Engine, EngineError};
+pub use engine::{Check, Engine, EngineError, SweepError};
 pub use icmp::IcmpMode;
 pub use limits::{Limits, LimitsError};
-pub use outcome::{Code, Outcome, Verdict};
+pub use options::{Options, OptionsError, Pattern};
+pub use outcome::{Blame, Code, Evidence, Hop, Outcome, Phases, Stage, Tried, Verdict};
+pub use policy::{Denied, Policy};
+pub use sweep::{Sweep, Swept};
 pub use target::{Kind, Target, TargetError};
 pub use trust::{Trust, TrustError};
 

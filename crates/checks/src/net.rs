@@ -1,5 +1,5 @@
-//! Resolving and connecting: the only home of `socket2`. Knows addresses, errors of the kernel
-//! and deadlines; knows no protocol above TCP.
+//! Resolving and connecting: with ICMP's socket the only home of `socket2`. Knows addresses, errors
+//! of the kernel and deadlines; knows no protocol above TCP.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -7,23 +7,42 @@ use std::time::Duration;
 
 use civ_types::Family;
 use socket2::{Domain, SockRef, Socket, Type};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
 use crate::engine::family_of;
-use crate::outcome::{Code, Fault, millis};
+use crate::outcome::{Code, Fault, Stage, Trail, millis};
+use crate::policy::Policy;
+use crate::tap::Tap;
 use crate::target::Target;
+
+mod queue;
 
 /// Most answers of a resolver that are tried; more would leave too little time for each.
 const ANSWERS_MAX: usize = 4;
+/// Descriptors that resolving a name takes at once, with room for checks that end meanwhile.
+const DESCRIPTORS_SPARE: usize = 8;
 /// Linux: too many open files in this process, in this system; no buffer space.
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
 const ENOBUFS: i32 = 105;
+/// Linux: a connect that does not block has begun.
+const EINPROGRESS: i32 = 115;
 /// Linux: the address family is not supported by this kernel.
 const EAFNOSUPPORT: i32 = 97;
 /// Linux: permission denied, other than EPERM.
 const EACCES: i32 = 13;
+
+/// From where a check goes, and where it may go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reach<'a> {
+    /// The address of this host to send from.
+    pub(crate) source: Option<IpAddr>,
+    /// The family under test.
+    pub(crate) family: Family,
+    /// Which addresses may be checked.
+    pub(crate) policy: &'a Policy,
+}
 
 /// A name's addresses in the family under test.
 #[derive(Debug)]
@@ -42,22 +61,50 @@ impl Resolved {
     }
 }
 
-/// Resolves through the system's resolver, and keeps the family under test only.
+/// Resolves through the system's resolver, keeps the family under test only, and refuses what
+/// the policy denies: also one denied answer among others, since it shows where the name leads.
 pub(crate) async fn resolve(
+    target: &Target,
+    reach: Reach<'_>,
+    end: Instant,
+    trail: &mut Trail,
+) -> Result<Resolved, Fault> {
+    trail.stage = Stage::Resolve;
+    let resolved = match target.name() {
+        Some(name) => look_up(name, target, reach.family, end, trail).await?,
+        None => {
+            let all = target.ip().map(|ip| SocketAddr::new(ip, target.port()));
+            keep_family(all.into_iter().collect(), reach.family, target, None)?
+        }
+    };
+    for address in &resolved.addresses {
+        if let Err(denied) = reach.policy.judge(address.ip()) {
+            let facts = format!("{target}: {denied}");
+            return Err(Fault::new(Code::TargetDenied, facts));
+        }
+    }
+    Ok(resolved)
+}
+
+async fn look_up(
+    name: &str,
     target: &Target,
     family: Family,
     end: Instant,
+    trail: &mut Trail,
 ) -> Result<Resolved, Fault> {
-    let Some(name) = target.name() else {
-        let all = target.ip().map(|ip| SocketAddr::new(ip, target.port()));
-        return keep_family(all.into_iter().collect(), family, target, None);
-    };
     let begin = Instant::now();
     let looked_up = timeout_at(end, tokio::net::lookup_host((name, target.port()))).await;
     let took = begin.elapsed();
+    trail.phases().resolve = Some(took);
     match looked_up {
         Ok(Ok(all)) => keep_family(all.collect(), family, target, Some(took)),
         Ok(Err(e)) if own_fault(&e).is_some() => Err(io_fault(&e, "resolving")),
+        // A resolver that cannot open its files says that the name does not exist.
+        Ok(Err(e)) if descriptors_left().is_err() => {
+            let facts = format!("{name}: {e}, but this process has no descriptors left");
+            Err(Fault::new(Code::Internal, facts))
+        }
         Ok(Err(e)) => Err(Fault::new(
             Code::DnsFailed,
             format!("{name}: {e} dns={}", millis(took)),
@@ -67,6 +114,13 @@ pub(crate) async fn resolve(
             format!("{name}: no answer of the resolver after {}", millis(took)),
         )),
     }
+}
+
+/// Could a resolver open what it needs (its files, a socket for each server)?
+pub(crate) fn descriptors_left() -> io::Result<()> {
+    let open = || Socket::new(Domain::IPV4, Type::DGRAM, None);
+    let held: io::Result<Vec<Socket>> = (0..DESCRIPTORS_SPARE).map(|_| open()).collect();
+    held.map(drop)
 }
 
 fn keep_family(
@@ -93,7 +147,7 @@ fn keep_family(
 /// An established connection, and how it came about.
 #[derive(Debug)]
 pub(crate) struct Connected {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Tap,
     /// The address that answered.
     pub(crate) peer: SocketAddr,
     /// From SYN to SYN-ACK on that address, in the attempt that succeeded.
@@ -119,9 +173,11 @@ impl Connected {
 /// time-outs came back, all are tried once more: one lost SYN is no verdict.
 pub(crate) async fn connect(
     resolved: &Resolved,
-    source: Option<IpAddr>,
+    reach: Reach<'_>,
     end: Instant,
+    trail: &mut Trail,
 ) -> Result<Connected, Fault> {
+    trail.stage = Stage::Connect;
     let addresses = &resolved.addresses;
     let mut tried = Vec::new();
     let mut last = Code::TimeoutConnect;
@@ -133,17 +189,8 @@ pub(crate) async fn connect(
             let share = end.saturating_duration_since(Instant::now()) / attempts_left.max(1);
             attempts_left = attempts_left.saturating_sub(1);
             let begin = Instant::now();
-            match connect_once(*address, source, begin + share).await {
-                Ok(stream) => {
-                    let took = begin.elapsed();
-                    let peer = *address;
-                    return Ok(Connected {
-                        stream,
-                        peer,
-                        took,
-                        tried,
-                    });
-                }
+            match connect_to(*address, reach, begin + share, trail).await {
+                Ok(connected) => return Ok(Connected { tried, ..connected }),
                 Err(fault) if fault.code.is_inconclusive() => {
                     return Err(fault.context(&address.to_string()));
                 }
@@ -167,35 +214,80 @@ pub(crate) async fn connect(
     })
 }
 
+/// Connects to one address, once.
+pub(crate) async fn connect_to(
+    peer: SocketAddr,
+    reach: Reach<'_>,
+    end: Instant,
+    trail: &mut Trail,
+) -> Result<Connected, Fault> {
+    trail.stage = Stage::Connect;
+    let begin = Instant::now();
+    let connected = connect_once(peer, reach.source, end).await;
+    let took = begin.elapsed();
+    let code = connected.as_ref().err().map(|fault| fault.code);
+    trail.tried(peer, code, took);
+    let stream = connected?;
+    trail.phases().connect = Some(took);
+    trail.stage = Stage::Exchange;
+    Ok(Connected {
+        stream: Tap::new(stream, trail.new_tape()),
+        peer,
+        took,
+        tried: Vec::new(),
+    })
+}
+
 async fn connect_once(
     address: SocketAddr,
     source: Option<IpAddr>,
     end: Instant,
 ) -> Result<TcpStream, Fault> {
     let begin = Instant::now();
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4(),
-        SocketAddr::V6(_) => TcpSocket::new_v6(),
-    };
-    let socket = socket.map_err(|e| io_fault(&e, "opening a socket"))?;
+    let opening = |e: io::Error| io_fault(&e, "opening a socket");
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM.nonblocking(),
+        None,
+    )
+    .map_err(opening)?;
+    queue::keep_errors(&socket, address);
     if let Some(source) = source {
         socket
-            .bind(SocketAddr::new(source, 0))
+            .bind(&SocketAddr::new(source, 0).into())
             .map_err(|e| bind_fault(&e, source))?;
     }
-    match timeout_at(end, socket.connect(address)).await {
-        Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(e)) => Err(connect_fault(&e, address)),
+    match socket.connect(&address.into()) {
+        Err(e) if e.raw_os_error() != Some(EINPROGRESS) => return Err(connect_fault(&e, address)),
+        Ok(()) | Err(_) => {}
+    }
+    let stream = TcpStream::from_std(socket.into()).map_err(opening)?;
+    let answered = timeout_at(end, stream.writable()).await;
+    let error = match answered {
+        Ok(Ok(())) => stream.take_error().map_err(opening)?,
+        Ok(Err(e)) => Some(e),
         Err(_elapsed) => {
             let facts = format!("no answer after {}", millis(begin.elapsed()));
-            Err(Fault::new(Code::TimeoutConnect, facts))
+            return Err(Fault::new(Code::TimeoutConnect, facts));
         }
+    };
+    let Some(error) = error else {
+        return Ok(stream);
+    };
+    let mut fault = connect_fault(&error, address);
+    if let Some(told) = queue::told(&stream) {
+        let (kind, code) = told.icmp;
+        let from = told
+            .from
+            .map_or_else(String::new, |ip| format!(" from {ip}"));
+        fault = Fault::new(told.code, format!("connect: ICMP {kind}/{code}{from}"));
     }
+    Err(fault)
 }
 
 /// Makes closing send RST: thousands of checks leave no `TIME_WAIT` behind.
-pub(crate) fn close_with_reset(stream: &TcpStream) -> io::Result<()> {
-    SockRef::from(stream).set_linger(Some(Duration::ZERO))
+pub(crate) fn close_with_reset(stream: &Tap) -> io::Result<()> {
+    SockRef::from(stream.tcp()).set_linger(Some(Duration::ZERO))
 }
 
 /// Is the source address on this host? Asked by binding a socket that never sends.
@@ -209,15 +301,6 @@ pub(crate) fn source_here(source: IpAddr) -> Result<(), Fault> {
     bound.map_err(|e| bind_fault(&e, source))
 }
 
-/// Opens an ICMP socket of that type and closes it again.
-pub(crate) fn icmp_socket_allowed(kind: Type, family: Family) -> io::Result<()> {
-    let (domain, protocol) = match family {
-        Family::V4 => (Domain::IPV4, socket2::Protocol::ICMPV4),
-        Family::V6 => (Domain::IPV6, socket2::Protocol::ICMPV6),
-    };
-    Socket::new(domain, kind, Some(protocol)).map(drop)
-}
-
 /// The wildcard address of a family.
 pub(crate) const fn any(family: Family) -> IpAddr {
     match family {
@@ -226,7 +309,7 @@ pub(crate) const fn any(family: Family) -> IpAddr {
     }
 }
 
-fn bind_fault(e: &io::Error, source: IpAddr) -> Fault {
+pub(crate) fn bind_fault(e: &io::Error, source: IpAddr) -> Fault {
     if e.kind() == io::ErrorKind::AddrNotAvailable {
         let facts = format!("{source} is not an address of this host: {e}");
         return Fault::new(Code::SourceUnavailable, facts);
@@ -263,9 +346,9 @@ fn network_fault(e: &io::Error) -> Option<Code> {
     }
 }
 
-/// What an error of connect means. Over IPv4, prohibited and TTL exceeded look like an unreachable
-/// host: only the socket's error queue tells them apart.
-fn connect_fault(e: &io::Error, address: SocketAddr) -> Fault {
+/// What an error of connect means by itself. Prohibited and TTL exceeded look like an unreachable
+/// host here: the socket's error queue tells them apart.
+pub(crate) fn connect_fault(e: &io::Error, address: SocketAddr) -> Fault {
     let code = match e.raw_os_error() {
         // The kernel turns the ICMPv6 errors "prohibited" and "policy" into EACCES.
         Some(EACCES) if address.is_ipv6() => Code::AdminProhibited,

@@ -6,12 +6,14 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
 
-use crate::engine::Check;
 use crate::limits::Budget;
-use crate::net::{self, Connected};
-use crate::outcome::{Code, Fault, Seen, millis, printable};
+use crate::net::{self, Connected, Reach};
+use crate::outcome::{Code, Fault, Seen, Trail, millis, printable};
+use crate::target::Target;
 use crate::{PRODUCT, VERSION};
 
+#[cfg(feature = "hostkey")]
+mod hostkey;
 mod parse;
 
 use parse::{Parser, Refusal, Server};
@@ -22,23 +24,44 @@ const SHOWN_MAX: usize = 255;
 const READ_BYTES: usize = 2048;
 
 /// Connects, names us, reads until the server has offered its host-key algorithms.
-pub(crate) async fn probe(check: &Check, budget: &Budget) -> Result<Seen, Fault> {
-    let resolved = net::resolve(&check.target, check.family, budget.end()).await?;
-    let mut connected = net::connect(&resolved, check.source, budget.connect_end()).await?;
+///
+/// With `hostkey`, asks for the fingerprint on a second connection.
+pub(crate) async fn probe(
+    target: &Target,
+    reach: Reach<'_>,
+    hostkey: bool,
+    budget: &Budget,
+    trail: &mut Trail,
+) -> Result<Seen, Fault> {
+    if hostkey && !cfg!(feature = "hostkey") {
+        let facts = "option ssh_hostkey: this build reads no host keys (feature hostkey)";
+        return Err(Fault::new(Code::Internal, facts));
+    }
+    let resolved = net::resolve(target, reach, budget.end(), trail).await?;
+    let mut connected = net::connect(&resolved, reach, budget.connect_end(), trail).await?;
     let facts = connected.facts(&resolved);
     let mut talk = Talk {
         parser: Parser::default(),
         connected_at: Instant::now(),
         banner_after: None,
+        first_byte_after: None,
         end: budget.end(),
     };
     let result = talk.run(&mut connected).await;
     // The peer may be gone already, and the verdict stands either way.
     let _closed = timeout_at(budget.end(), connected.stream.shutdown()).await;
+    trail.phases().first_byte = talk.first_byte_after;
     match result {
         Ok(server) => {
             let latency = talk.banner_after.unwrap_or_default();
             let facts = format!("{facts} banner={} {}", millis(latency), shown(&server));
+            #[cfg(feature = "hostkey")]
+            let facts = if hostkey {
+                let key = hostkey::fact(connected.peer, reach, budget.end(), trail).await;
+                facts.clone() + &key.map_err(|fault| fault.context(&facts))?
+            } else {
+                facts
+            };
             Ok(Seen { latency, facts })
         }
         Err(mut fault) => {
@@ -61,6 +84,7 @@ struct Talk {
     parser: Parser,
     connected_at: Instant,
     banner_after: Option<Duration>,
+    first_byte_after: Option<Duration>,
     end: Instant,
 }
 
@@ -83,6 +107,8 @@ impl Talk {
                 }
                 Ok(Ok(got)) => got,
             };
+            self.first_byte_after
+                .get_or_insert_with(|| self.connected_at.elapsed());
             let done = self.parser.feed(piece.get(..got).unwrap_or_default());
             if self.banner_after.is_none() && self.parser.banner().is_some() {
                 self.banner_after = Some(self.connected_at.elapsed());

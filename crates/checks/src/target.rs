@@ -3,7 +3,10 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use civ_types::CheckName;
 use url::{Host, Url};
+
+use crate::dns::{Question, QuestionError};
 
 /// Longest accepted target, in bytes.
 const TARGET_BYTES_MAX: usize = 2048;
@@ -15,6 +18,8 @@ pub enum Kind {
     Icmp,
     /// Connect.
     Tcp,
+    /// Connect, which must not succeed.
+    Closed,
     /// Identification and start of the key exchange (RFC 4253 §4.2, §7.1).
     Ssh,
     /// Full handshake, certificate not judged.
@@ -23,25 +28,25 @@ pub enum Kind {
     Https,
     /// Request in the clear.
     Http,
+    /// One question (RFC 1035).
+    Dns,
 }
 
 impl Kind {
-    /// The kind that a check type of the contract names: `icmp`, `tcp`, `tcp-<port>`, `ssh`,
-    /// `tls`, `tls-443`, `https`, `http`.
+    /// The kind that a check type of the contract names: `icmp`, `tcp`, `tcp-<port>`,
+    /// `closed-<port>`, `ssh`, `tls`, `tls-443`, `https`, `http`, `dns`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        let (word, port) = match name.split_once('-') {
-            Some((word, port)) => (word, Some(port.parse::<u16>().ok().filter(|p| *p > 0)?)),
-            None => (name, None),
-        };
-        match word {
+        let name = CheckName::parse(name).ok().filter(CheckName::is_egress)?;
+        match name.word() {
             "tcp" => Some(Self::Tcp),
+            "closed" => Some(Self::Closed),
             "tls" => Some(Self::Tls),
-            _ if port.is_some() => None,
             "icmp" => Some(Self::Icmp),
             "ssh" => Some(Self::Ssh),
             "https" => Some(Self::Https),
             "http" => Some(Self::Http),
+            "dns" => Some(Self::Dns),
             _ => None,
         }
     }
@@ -52,10 +57,12 @@ impl Kind {
         match self {
             Self::Icmp => "icmp",
             Self::Tcp => "tcp",
+            Self::Closed => "closed",
             Self::Ssh => "ssh",
             Self::Tls => "tls",
             Self::Https => "https",
             Self::Http => "http",
+            Self::Dns => "dns",
         }
     }
 
@@ -63,10 +70,11 @@ impl Kind {
     const fn default_port(self) -> Option<u16> {
         match self {
             Self::Icmp => Some(0),
-            Self::Tcp => None,
+            Self::Tcp | Self::Closed => None,
             Self::Ssh => Some(22),
             Self::Tls | Self::Https => Some(443),
             Self::Http => Some(80),
+            Self::Dns => Some(53),
         }
     }
 }
@@ -83,6 +91,7 @@ pub struct Target {
     host: Host<String>,
     port: u16,
     url: Option<Url>,
+    question: Option<Question>,
 }
 
 /// Why a text is not a target of that kind.
@@ -107,13 +116,17 @@ pub enum TargetError {
         /// What is wrong.
         why: String,
     },
+    /// No question that a DNS server can be asked.
+    #[error("{0:?} asks nothing: give server[:port]/name, or dns://server/name?type=AAAA: {1}")]
+    Question(String, QuestionError),
 }
 
 impl Target {
     /// Reads `text` in the form that `kind` asks for: a host or a URL for ICMP, `host:port` or a
-    /// URL for TCP, `host[:22]` for SSH, `host[:443]` or a URL for TLS, a URL (or a bare
-    /// `host[:port]`, completed to one) for HTTP and HTTPS. IPv6 addresses with a port stand in
-    /// brackets. Inbound targets come from [`Target::addr`] instead.
+    /// URL for TCP and for what must be closed, `host[:22]` for SSH, `host[:443]` or a URL for TLS,
+    /// a URL (or a bare `host[:port]`, completed to one) for HTTP and HTTPS, `server[:53]/name` for
+    /// DNS. IPv6 addresses with a port stand in brackets. Inbound targets come from
+    /// [`Target::addr`] instead.
     ///
     /// # Errors
     /// [`TargetError`] says what is wrong with it.
@@ -122,10 +135,11 @@ impl Target {
         if text.is_empty() || text.len() > TARGET_BYTES_MAX {
             return Err(TargetError::Length);
         }
-        if text.contains("://") {
+        if text.contains("://") && kind != Kind::Dns {
             return Self::parse_url(kind, text);
         }
         match kind {
+            Kind::Dns => Self::parse_question(text),
             Kind::Http | Kind::Https => Self::parse_url(kind, &format!("{kind}://{text}")),
             _ => Self::parse_host_port(kind, text),
         }
@@ -142,7 +156,50 @@ impl Target {
             host,
             port,
             url: None,
+            question: None,
         }
+    }
+
+    /// Reads a target of the check type `name`: a port in the name is the port of a target that
+    /// is only a host.
+    ///
+    /// # Errors
+    /// [`TargetError`] says what is wrong with it.
+    pub fn parse_named(kind: Kind, name: &CheckName, text: &str) -> Result<Self, TargetError> {
+        let Some(port) = name.port() else {
+            return Self::parse(kind, text);
+        };
+        if let Ok(ip) = text.trim().parse::<IpAddr>() {
+            return Ok(Self::addr(ip, port));
+        }
+        match Self::parse(kind, text) {
+            Err(TargetError::Port(_)) if !text.contains(':') => {
+                Self::parse(kind, &format!("{}:{port}", text.trim()))
+            }
+            // Here the name says it all: the target's own port would be another check.
+            Ok(mut target) if kind == Kind::Closed => {
+                target.port = port;
+                Ok(target)
+            }
+            Ok(mut target) if kind == Kind::Tls && !text.contains(':') => {
+                target.port = port;
+                Ok(target)
+            }
+            other => other,
+        }
+    }
+
+    /// `server[:port]/name`, or RFC 4501's `dns://server[:port]/name?type=AAAA`.
+    fn parse_question(text: &str) -> Result<Self, TargetError> {
+        let bare = text.strip_prefix("dns://").unwrap_or(text);
+        let bad = |why| TargetError::Question(text.to_owned(), why);
+        let (server, rest) = bare
+            .split_once('/')
+            .ok_or_else(|| bad(QuestionError::None))?;
+        let question = Question::parse(rest).map_err(bad)?;
+        let mut target = Self::parse_host_port(Kind::Dns, server)?;
+        target.question = Some(question);
+        Ok(target)
     }
 
     fn parse_url(kind: Kind, text: &str) -> Result<Self, TargetError> {
@@ -178,6 +235,7 @@ impl Target {
                 host,
                 port,
                 url: is_http.then_some(url),
+                question: None,
             }),
             _ => Err(TargetError::Port(text.to_owned())),
         }
@@ -204,6 +262,7 @@ impl Target {
             host: parse_host(host, text)?,
             port,
             url: None,
+            question: None,
         })
     }
 
@@ -231,6 +290,11 @@ impl Target {
         }
     }
 
+    /// What to ask a DNS server.
+    pub(crate) const fn question(&self) -> Option<&Question> {
+        self.question.as_ref()
+    }
+
     /// The URL to request; made of address and port for a target without one.
     pub(crate) fn url(&self, kind: Kind) -> Result<Url, TargetError> {
         if let Some(url) = &self.url {
@@ -248,9 +312,13 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.url, self.port) {
-            (Some(url), _) => write!(f, "{url}"),
-            (None, 0) => write!(f, "{}", self.host),
-            (None, port) => write!(f, "{}:{port}", self.host),
+            (Some(url), _) => return write!(f, "{url}"),
+            (None, 0) => write!(f, "{}", self.host)?,
+            (None, port) => write!(f, "{}:{port}", self.host)?,
+        }
+        match &self.question {
+            Some(question) => write!(f, "/{question}"),
+            None => Ok(()),
         }
     }
 }
@@ -268,7 +336,7 @@ fn parse_host(text: &str, whole: &str) -> Result<Host<String>, TargetError> {
 mod tests {
     use proptest::{prop_assert, prop_assert_eq, proptest};
 
-    use super::{Kind, Target, TargetError};
+    use super::{CheckName, Kind, Target, TargetError};
 
     fn shown(kind: Kind, text: &str) -> String {
         Target::parse(kind, text).unwrap().to_string()
@@ -330,7 +398,41 @@ mod tests {
         assert_eq!(Kind::from_name("https"), Some(Kind::Https));
         assert_eq!(Kind::from_name("tcp-0"), None);
         assert_eq!(Kind::from_name("icmp-1"), None);
-        assert_eq!(Kind::from_name("dns"), None);
+        assert_eq!(Kind::from_name("closed-25"), Some(Kind::Closed));
+        assert_eq!(Kind::from_name("closed"), None);
+        assert_eq!(Kind::from_name("telepathy"), None);
+    }
+
+    #[test]
+    fn the_port_of_a_name_is_the_port_of_a_bare_host() {
+        let shown = |name: &str, text: &str| {
+            let name = CheckName::parse(name).unwrap();
+            let kind = Kind::from_name(name.as_str()).unwrap();
+            Target::parse_named(kind, &name, text).unwrap().to_string()
+        };
+        assert_eq!(shown("tcp-22", "example.org"), "example.org:22");
+        assert_eq!(shown("tcp-22", "example.org:2222"), "example.org:2222");
+        assert_eq!(shown("tls-8443", "example.org"), "example.org:8443");
+        assert_eq!(shown("closed-25", "example.org"), "example.org:25");
+        assert_eq!(shown("closed-25", "2001:db8::1"), "[2001:db8::1]:25");
+        assert_eq!(shown("closed-25", "https://example.org/"), "example.org:25");
+    }
+
+    #[test]
+    fn questions_name_a_server_and_a_name() {
+        let dns = |text: &str| Target::parse(Kind::Dns, text).map(|t| t.to_string());
+        assert_eq!(
+            dns("9.9.9.9/example.org").unwrap(),
+            "9.9.9.9:53/example.org?type=A"
+        );
+        let uri = dns("dns://[2001:db8::1]:5353/example.org?type=AAAA").unwrap();
+        assert_eq!(uri, "[2001:db8::1]:5353/example.org?type=AAAA");
+        for wrong in ["9.9.9.9", "9.9.9.9/", "9.9.9.9/a?type=XX", "9.9.9.9/a..b"] {
+            assert!(
+                matches!(dns(wrong), Err(TargetError::Question(..))),
+                "{wrong}"
+            );
+        }
     }
 
     proptest! {
@@ -338,7 +440,8 @@ mod tests {
         fn any_text_is_survived_and_what_is_taken_reads_the_same_again(
             text in "[a-z0-9.:/\\[\\]%@ é-]{0,40}|\\PC{0,40}",
         ) {
-            for kind in [Kind::Icmp, Kind::Tcp, Kind::Ssh, Kind::Tls, Kind::Https, Kind::Http] {
+            let named = [Kind::Icmp, Kind::Tcp, Kind::Ssh, Kind::Tls, Kind::Https, Kind::Http];
+            for kind in named.into_iter().chain([Kind::Dns, Kind::Closed]) {
                 if let Ok(target) = Target::parse(kind, &text) {
                     let again = Target::parse(kind, &target.to_string());
                     prop_assert_eq!(again.as_ref(), Ok(&target));

@@ -9,20 +9,21 @@ use rustls::client::Resumption;
 use rustls::{ClientConfig, ProtocolVersion};
 use rustls_pki_types::ServerName;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::engine::Check;
 use crate::limits::Budget;
-use crate::net;
-use crate::outcome::{Code, Fault, Seen, millis};
+use crate::net::{self, Reach};
+use crate::outcome::{Code, Fault, Seen, Stage, Trail, millis};
+use crate::tap::Tap;
 use crate::target::Target;
 use crate::trust::Trust;
 
 mod alert;
 mod cert;
+mod hello;
+mod second_look;
 mod verify;
 
 use verify::{Captured, CapturingVerifier};
@@ -42,16 +43,30 @@ pub(crate) enum Certificate {
 }
 
 /// Connects, shakes hands, reports.
-pub(crate) async fn probe(check: &Check, trust: &Trust, budget: &Budget) -> Result<Seen, Fault> {
-    let resolved = net::resolve(&check.target, check.family, budget.end()).await?;
-    let connected = net::connect(&resolved, check.source, budget.connect_end()).await?;
-    let head = connected.facts(&resolved);
+pub(crate) async fn probe(
+    target: &Target,
+    reach: Reach<'_>,
+    trust: &Trust,
+    budget: &Budget,
+    trail: &mut Trail,
+) -> Result<Seen, Fault> {
+    let resolved = net::resolve(target, reach, budget.end(), trail).await?;
+    let connected = net::connect(&resolved, reach, budget.connect_end(), trail).await?;
+    let sni = target.name().unwrap_or("none");
+    let head = format!("{} sni={sni}", connected.facts(&resolved));
     let alpn = ALPN_ASKED.map(<[u8]>::to_vec).to_vec();
     let client = Client::new(trust, Certificate::Recorded, alpn);
+    let peer = connected.peer;
     let session = client
-        .handshake(connected.stream, &check.target, budget.end())
+        .handshake(connected.stream, target, budget.end(), trail)
         .await;
-    let mut session = session.map_err(|fault| fault.context(&head))?;
+    let mut session = match session {
+        Ok(session) => session,
+        Err(fault) => {
+            let told = second_look::at(peer, target, reach, budget, trail, fault).await;
+            return Err(told.context(&head));
+        }
+    };
     let facts = format!("{head} {} {}", session.facts(), session.certificate());
     // Polite, and bounded: some peers never read.
     let close_end = (Instant::now() + CLOSE_WAIT).min(budget.end());
@@ -70,7 +85,7 @@ pub(crate) struct Client {
 
 /// An established session.
 pub(crate) struct Session {
-    pub(crate) stream: TlsStream<TcpStream>,
+    pub(crate) stream: TlsStream<Tap>,
     pub(crate) took: Duration,
     captured: Option<Captured>,
 }
@@ -92,17 +107,21 @@ impl Client {
     /// Sends SNI where the target is a name; none for a bare address (RFC 6066 §3).
     pub(crate) async fn handshake(
         &self,
-        stream: TcpStream,
+        stream: Tap,
         target: &Target,
         end: Instant,
+        trail: &mut Trail,
     ) -> Result<Session, Fault> {
+        trail.stage = Stage::Handshake;
         let name = server_name(target)?;
         let begin = Instant::now();
         let connector = TlsConnector::from(Arc::clone(&self.config));
         let result = timeout_at(end, connector.connect(name, stream)).await;
         let took = begin.elapsed();
+        trail.phases().handshake = Some(took);
         match result {
             Ok(Ok(stream)) => {
+                trail.stage = Stage::Exchange;
                 let captured = self.captured.get().cloned();
                 Ok(Session {
                     stream,
@@ -127,6 +146,11 @@ impl Client {
 }
 
 impl Session {
+    /// Whether the server chose this protocol (RFC 7301).
+    pub(crate) fn speaks(&self, protocol: &[u8]) -> bool {
+        self.stream.get_ref().1.alpn_protocol() == Some(protocol)
+    }
+
     /// Version, cipher suite, ALPN.
     pub(crate) fn facts(&self) -> String {
         let (_, connection) = self.stream.get_ref();

@@ -3,11 +3,10 @@
 
 use std::error::Error;
 use std::io;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use civ_types::Family;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
@@ -21,25 +20,26 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::first_byte::FirstByte;
-use super::kind_of;
+use super::{h2, kind_of};
 use crate::limits::Budget;
-use crate::net;
-use crate::outcome::{Code, Fault};
+use crate::net::{self, Reach};
+use crate::outcome::{Code, Fault, Trail};
 use crate::target::{Kind, Target};
-use crate::tls::{Certificate, Client};
+use crate::tls::{Certificate, Client, Session};
 use crate::trust::Trust;
 use crate::{PRODUCT, VERSION};
 
 /// Longest answer head, in bytes; hyper refuses longer ones.
-const HEAD_BYTES_MAX: usize = 64 * 1024;
+pub(super) const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// What to ask, and how.
 pub(super) struct Request<'a> {
     pub(super) url: &'a Url,
-    pub(super) source: Option<IpAddr>,
-    pub(super) family: Family,
+    pub(super) reach: Reach<'a>,
     /// Most bytes of body that are read.
     pub(super) body_max: usize,
+    /// The certificate is recorded, not judged.
+    pub(super) insecure: bool,
     pub(super) trust: &'a Trust,
 }
 
@@ -52,11 +52,22 @@ pub(super) struct Page {
     pub(super) cut: bool,
     /// From the request to the first byte back.
     pub(super) first_byte: Duration,
-    /// Who answered, and over what.
+    /// Who answered.
+    pub(super) peer: SocketAddr,
+    /// The same as text, and over what.
     pub(super) facts: String,
 }
 
 impl Page {
+    /// Keeps `data` up to `body_max` bytes in all; `false` if there was more.
+    pub(super) fn take(&mut self, data: &[u8], body_max: usize) -> bool {
+        let room = body_max.saturating_sub(self.body.len());
+        self.body
+            .extend_from_slice(data.get(..room).unwrap_or(data));
+        self.cut = data.len() > room;
+        !self.cut
+    }
+
     /// Where a redirect leads, if the answer is one (RFC 9110 §15.4).
     pub(super) fn location(&self) -> Option<&str> {
         let redirects = matches!(self.status.as_u16(), 301 | 302 | 303 | 307 | 308);
@@ -66,38 +77,62 @@ impl Page {
 }
 
 impl Request<'_> {
-    pub(super) async fn send(&self, budget: &Budget) -> Result<Page, Fault> {
+    pub(super) async fn send(&self, budget: &Budget, trail: &mut Trail) -> Result<Page, Fault> {
         let kind = kind_of(self.url).unwrap_or(Kind::Http);
         let target = Target::parse(kind, self.url.as_str())
             .map_err(|e| Fault::new(Code::NotHttp, e.to_string()))?;
-        let resolved = net::resolve(&target, self.family, budget.end()).await?;
-        let connected = net::connect(&resolved, self.source, budget.connect_end()).await?;
+        let resolved = net::resolve(&target, self.reach, budget.end(), trail).await?;
+        let connected = net::connect(&resolved, self.reach, budget.connect_end(), trail).await?;
         let facts = connected.facts(&resolved);
         let result = match kind {
             Kind::Https => {
-                let client = Client::new(self.trust, Certificate::Judged, vec![b"http/1.1".into()]);
+                let certificate = if self.insecure {
+                    Certificate::Recorded
+                } else {
+                    Certificate::Judged
+                };
+                let alpn = vec![b"h2".into(), b"http/1.1".into()];
+                let client = Client::new(self.trust, certificate, alpn);
                 let session = client
-                    .handshake(connected.stream, &target, budget.end())
+                    .handshake(connected.stream, &target, budget.end(), trail)
                     .await;
                 let session = session.map_err(|fault| fault.context(&facts))?;
                 let facts = format!("{facts} {}", session.facts());
-                self.exchange(session.stream, budget.end())
-                    .await
-                    .map(|page| (page, facts))
+                let page = self.over_tls(session, connected.peer, budget.end()).await;
+                page.map(|page| (page, facts))
             }
             _ => self
-                .exchange(connected.stream, budget.end())
+                .exchange(connected.stream, connected.peer, budget.end())
                 .await
                 .map(|page| (page, facts)),
         };
         let (mut page, facts) =
             result.map_err(|fault| fault.context(&connected.peer.to_string()))?;
         page.facts = facts;
+        trail.phases().first_byte = Some(page.first_byte);
         Ok(page)
     }
 
+    /// Over the version of HTTP that the server chose.
+    async fn over_tls(
+        &self,
+        session: Session,
+        peer: SocketAddr,
+        end: Instant,
+    ) -> Result<Page, Fault> {
+        if !session.speaks(b"h2") {
+            return self.exchange(session.stream, peer, end).await;
+        }
+        let request = hyper::Request::get(self.url.as_str())
+            .header(USER_AGENT, format!("{PRODUCT}/{VERSION}"))
+            .header(ACCEPT, "*/*")
+            .body(());
+        let request = request.map_err(|e| self.unsendable(&e))?;
+        h2::exchange(request, session.stream, peer, self.body_max, end).await
+    }
+
     /// Sends the request and reads the answer; the connection closes with the return.
-    async fn exchange<S>(&self, stream: S, end: Instant) -> Result<Page, Fault>
+    async fn exchange<S>(&self, stream: S, peer: SocketAddr, end: Instant) -> Result<Page, Fault>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -112,7 +147,7 @@ impl Request<'_> {
         let begin = Instant::now();
         let talk = async {
             let response = sender.send_request(request).await?;
-            read(response, self.body_max).await
+            read(response, peer, self.body_max).await
         };
         // Both are driven by this task: nothing is left behind when the check is dropped.
         let drive = async {
@@ -140,18 +175,7 @@ impl Request<'_> {
                 latency,
                 ..hyper_fault(&e)
             }),
-            Err(_elapsed) => {
-                let seen = if latency.is_some() {
-                    "the answer is not complete"
-                } else {
-                    "no answer"
-                };
-                let facts = format!("{seen} {:?} after the request", begin.elapsed());
-                Err(Fault {
-                    latency,
-                    ..Fault::new(Code::TimeoutRead, facts)
-                })
-            }
+            Err(_elapsed) => Err(no_answer(latency, begin)),
         }
     }
 
@@ -171,17 +195,46 @@ impl Request<'_> {
             .header(ACCEPT, "*/*")
             .header(CONNECTION, "close")
             .body(Empty::new())
-            .map_err(|e| Fault::new(Code::Internal, format!("request for {}: {e}", self.url)))
+            .map_err(|e| self.unsendable(&e))
+    }
+
+    fn unsendable(&self, e: &dyn Error) -> Fault {
+        Fault::new(Code::Internal, format!("request for {}: {e}", self.url))
+    }
+}
+
+/// The time is up before the answer is complete.
+pub(super) fn no_answer(latency: Option<Duration>, begin: Instant) -> Fault {
+    let seen = if latency.is_some() {
+        "the answer is not complete"
+    } else {
+        "no answer"
+    };
+    let facts = format!("{seen} {:?} after the request", begin.elapsed());
+    Fault {
+        latency,
+        ..Fault::new(Code::TimeoutRead, facts)
     }
 }
 
 /// Reads the body up to its bound; first byte and facts are the caller's to fill in.
-async fn read(response: Response<Incoming>, body_max: usize) -> Result<Page, hyper::Error> {
+async fn read(
+    response: Response<Incoming>,
+    peer: SocketAddr,
+    body_max: usize,
+) -> Result<Page, hyper::Error> {
     let (head, mut incoming) = response.into_parts();
-    let mut body = Vec::new();
-    let mut cut = false;
     let sized =
         head.headers.contains_key(CONTENT_LENGTH) || head.headers.contains_key(TRANSFER_ENCODING);
+    let mut page = Page {
+        status: head.status,
+        headers: head.headers,
+        body: Vec::new(),
+        cut: false,
+        first_byte: Duration::ZERO,
+        peer,
+        facts: String::new(),
+    };
     while let Some(frame) = incoming.frame().await {
         let frame = match frame {
             Ok(frame) => frame,
@@ -193,21 +246,11 @@ async fn read(response: Response<Incoming>, body_max: usize) -> Result<Page, hyp
         let Ok(data) = frame.into_data() else {
             continue; // Trailers.
         };
-        let room = body_max - body.len();
-        body.extend_from_slice(data.get(..room).unwrap_or(&data));
-        if data.len() > room {
-            cut = true;
+        if !page.take(&data, body_max) {
             break;
         }
     }
-    Ok(Page {
-        status: head.status,
-        headers: head.headers,
-        body,
-        cut,
-        first_byte: Duration::ZERO,
-        facts: String::new(),
-    })
+    Ok(page)
 }
 
 /// Is it the end of the connection without a `close_notify`?

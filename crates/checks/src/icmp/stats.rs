@@ -10,6 +10,8 @@ use crate::outcome::millis;
 pub(crate) struct Stats {
     /// Probes that left this host.
     pub(crate) sent: u32,
+    /// Probes whose replies we may have lost ourselves; not counted as sent.
+    pub(crate) undecided: u32,
     /// Round trips in the order of sending.
     pub(crate) trips: Vec<Duration>,
 }
@@ -60,6 +62,9 @@ impl fmt::Display for Stats {
         if let Some(jitter) = self.jitter() {
             write!(f, " jitter={}", millis(jitter))?;
         }
+        if self.undecided > 0 {
+            write!(f, " undecided={}", self.undecided)?;
+        }
         Ok(())
     }
 }
@@ -73,6 +78,7 @@ mod tests {
         let ms = Duration::from_millis;
         let stats = Stats {
             sent: 3,
+            undecided: 0,
             trips: vec![ms(10), ms(14)],
         };
         assert_eq!(

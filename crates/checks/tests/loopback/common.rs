@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use civ_checks::{Check, Engine, Family, Kind, Limits, Outcome, Target, Trust};
+use civ_checks::{Check, Engine, Family, Kind, Limits, Options, Outcome, Policy, Target, Trust};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -83,7 +83,7 @@ pub(crate) fn engine(timeout: Duration, trust: Trust) -> Engine {
         max_concurrent: 64,
         timeout,
     };
-    Engine::new(limits, trust).unwrap()
+    Engine::new(limits, trust, Policy::anywhere()).unwrap()
 }
 
 /// Long enough for everything that answers on loopback.
@@ -102,6 +102,7 @@ pub(crate) fn check(kind: Kind, target: &str) -> Check {
         target: Target::parse(kind, target).unwrap(),
         source: None,
         family: Family::V4,
+        options: Options::default(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use crate::common::{LOCALHOST, authority, closed_port, engine, impatient, patient, request_head};
-use crate::common::{respond, run, server, tls_config, tls_server, until_closed};
+use crate::common::{check, respond, run, server, tls_config, tls_server, until_closed};
 use civ_checks::{Code, EchoError, Family, Kind, Verdict};
 
 fn answers(status: &'static str, headers: &'static str, body: &'static [u8]) -> SocketAddr {
@@ -316,4 +316,89 @@ async fn an_echo_that_is_none_says_what_was_seen() {
         .echo("ftp://a.test/", None, Family::V4, timeout)
         .await;
     assert!(matches!(seen, Err(EchoError::Url(..))), "{seen:?}");
+}
+
+/// Runs an HTTP check with these options.
+async fn with_options(address: SocketAddr, json: serde_json::Value) -> civ_checks::Outcome {
+    let mut wanted = check(Kind::Http, &format!("http://{address}/"));
+    wanted.options = civ_checks::Options::parse(&json).unwrap();
+    patient().run(&wanted).await
+}
+
+#[tokio::test]
+async fn a_challenge_is_no_outage_and_no_block() {
+    let address = server(|mut stream| {
+        let page = b"<html><title>Just a moment...</title></html>";
+        respond(
+            &mut stream,
+            "403 Forbidden",
+            "cf-mitigated: challenge\r\n",
+            page,
+        );
+    });
+    let outcome = run(&patient(), Kind::Http, format!("http://{address}/")).await;
+    assert_eq!(
+        outcome.verdict,
+        Verdict::Failed(Code::HttpChallenge),
+        "{}",
+        outcome.detail
+    );
+}
+
+#[tokio::test]
+async fn the_expected_status_passes_and_no_other() {
+    let address = server(|mut stream| respond(&mut stream, "404 Not Found", "", b"gone"));
+    let outcome = with_options(address, serde_json::json!({"expect_status": 404})).await;
+    assert!(outcome.verdict.passed(), "{}", outcome.detail);
+    let outcome = with_options(address, serde_json::json!({"expect_status": 200})).await;
+    assert_eq!(outcome.verdict, Verdict::Failed(Code::HttpStatus(404)));
+}
+
+#[tokio::test]
+async fn an_expected_redirect_is_not_followed() {
+    let outcome = with_options(redirects(3), serde_json::json!({"expect_status": 302})).await;
+    assert!(outcome.verdict.passed(), "{}", outcome.detail);
+    assert!(outcome.evidence.hops.is_empty());
+}
+
+#[tokio::test]
+async fn the_expected_body_is_looked_for() {
+    let address = server(|mut stream| respond(&mut stream, "200 OK", "", b"status: fine\n"));
+    let outcome = with_options(address, serde_json::json!({"expect_body": "fi.e"})).await;
+    assert!(outcome.verdict.passed(), "{}", outcome.detail);
+    let outcome = with_options(address, serde_json::json!({"expect_body": "^fine"})).await;
+    assert_eq!(
+        outcome.verdict,
+        Verdict::Failed(Code::BodyMismatch),
+        "{}",
+        outcome.detail
+    );
+}
+
+#[tokio::test]
+async fn redirects_are_kept_as_evidence() {
+    let outcome = run(&patient(), Kind::Http, format!("http://{}/", redirects(2))).await;
+    let statuses: Vec<u16> = outcome.evidence.hops.iter().map(|hop| hop.status).collect();
+    assert_eq!(statuses, [302, 302]);
+}
+
+#[tokio::test]
+async fn a_redirect_into_a_denied_network_is_not_followed() {
+    let address = server(|mut stream| {
+        let to = "location: http://169.254.169.254/latest/meta-data/\r\n";
+        respond(&mut stream, "302 Found", to, b"");
+    });
+    let allow = vec!["127.0.0.0/8".parse().unwrap()];
+    let policy = civ_checks::Policy::from_inside(allow, Vec::new());
+    let limits = civ_checks::Limits::default();
+    let engine = civ_checks::Engine::new(limits, authority().trust(), policy).unwrap();
+    let outcome = run(&engine, Kind::Http, format!("http://{address}/")).await;
+    let denied = Verdict::Inconclusive(Code::TargetDenied);
+    assert_eq!(outcome.verdict, denied, "{}", outcome.detail);
+    assert_eq!(
+        outcome.evidence.tried.len(),
+        1,
+        "{:?}",
+        outcome.evidence.tried
+    );
 }

@@ -66,7 +66,9 @@ async fn many_at_once_to_one_address_and_to_many_all_get_their_replies() {
         max_concurrent: 1000,
         timeout: Duration::from_secs(5),
     };
-    let engine = civ_checks::Engine::new(limits, crate::common::authority().trust()).unwrap();
+    let trust = crate::common::authority().trust();
+    let policy = civ_checks::Policy::anywhere();
+    let engine = civ_checks::Engine::new(limits, trust, policy).unwrap();
     let targets = (0..500).map(|index| match index % 2 {
         0 => "127.0.0.1".to_owned(),
         _ => format!("127.0.{}.{}", 1 + index / 200, 1 + index % 200),

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod common;
 #[cfg(test)]
+mod dns;
+#[cfg(test)]
 mod http;
 #[cfg(test)]
 mod icmp;

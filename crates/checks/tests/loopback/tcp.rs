@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::{
     LOCALHOST, authority, check, closed_port, engine, impatient, patient, run, server, silent_port,
 };
-use civ_checks::{Code, Engine, Family, Kind, Limits, LimitsError, Verdict};
+use civ_checks::{Blame, Code, Engine, Family, Kind, Limits, LimitsError, Policy, Stage, Verdict};
 
 #[tokio::test]
 async fn an_open_port_passes_and_is_closed_with_reset() {
@@ -131,7 +131,7 @@ async fn waiting_for_a_slot_is_counted_apart_and_fails_nothing() {
         max_concurrent: 1,
         timeout: Duration::from_millis(300),
     };
-    let one_slot = Engine::new(limits, authority().trust()).unwrap();
+    let one_slot = Engine::new(limits, authority().trust(), Policy::anywhere()).unwrap();
     let silent = silent_port();
     let open = server(drop);
     // The first holds the only slot for its whole budget; the second waits as long.
@@ -174,7 +174,7 @@ fn limits_are_checked() {
     assert!(matches!(refused(1, 99), LimitsError::Timeout(_)));
     assert!(matches!(refused(1, 300_001), LimitsError::Timeout(_)));
     let trust = authority().trust();
-    assert!(Engine::new(Limits::default(), trust).is_ok());
+    assert!(Engine::new(Limits::default(), trust, Policy::anywhere()).is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -188,4 +188,78 @@ async fn hundreds_at_once_all_pass() {
         .filter(|outcome| !outcome.verdict.passed())
         .count();
     assert_eq!(failed, 0);
+}
+
+#[tokio::test]
+async fn a_failure_says_how_far_it_came_who_is_to_blame_and_whom_it_tried() {
+    let silent = silent_port();
+    let outcome = run(&impatient(), Kind::Tcp, silent.address).await;
+    assert_eq!(outcome.stage, Stage::Connect);
+    assert_eq!(outcome.blame, Some(Blame::Path));
+    let tried = &outcome.evidence.tried;
+    assert_eq!(tried.len(), 2, "{tried:?}");
+    assert!(tried.iter().all(|t| t.address == silent.address));
+    assert!(
+        tried
+            .iter()
+            .all(|t| t.code == Some(Code::TimeoutConnect) && t.took >= Duration::from_millis(100))
+    );
+    assert_eq!(outcome.evidence.phases.connect, None);
+}
+
+#[tokio::test]
+async fn the_policy_holds_for_addresses_and_for_names() {
+    let address = server(drop);
+    let policy = Policy::from_inside(Vec::new(), Vec::new());
+    let engine = Engine::new(Limits::default(), authority().trust(), policy).unwrap();
+    let by_name = format!("localhost:{}", address.port());
+    for target in [address.to_string(), by_name] {
+        let outcome = run(&engine, Kind::Tcp, target).await;
+        let denied = Verdict::Inconclusive(Code::TargetDenied);
+        assert_eq!(outcome.verdict, denied, "{}", outcome.detail);
+        assert_eq!(outcome.blame, Some(Blame::Ourselves));
+        assert!(outcome.evidence.tried.is_empty(), "nothing was sent");
+        assert!(outcome.detail.contains("127.0.0.0/8"), "{}", outcome.detail);
+    }
+}
+
+#[tokio::test]
+async fn what_must_be_closed_passes_when_refused_and_when_silent() {
+    let refused = format!("127.0.0.1:{}", closed_port());
+    let outcome = run(&patient(), Kind::Closed, refused).await;
+    assert!(outcome.verdict.passed(), "{}", outcome.detail);
+    assert!(outcome.detail.contains("refused"), "{}", outcome.detail);
+    let silent = silent_port();
+    let outcome = run(&impatient(), Kind::Closed, silent.address).await;
+    assert!(outcome.verdict.passed(), "{}", outcome.detail);
+    assert!(
+        outcome.detail.contains("timeout_connect"),
+        "{}",
+        outcome.detail
+    );
+    let open = run(&patient(), Kind::Closed, server(drop)).await;
+    assert_eq!(open.verdict, Verdict::Failed(Code::UnexpectedlyOpen));
+}
+
+#[tokio::test]
+async fn a_doubtful_check_is_run_once_more_and_a_clear_one_is_not() {
+    let engine = patient();
+    let mut from = check(Kind::Tcp, &server(drop).to_string());
+    from.source = Some("192.0.2.77".parse().unwrap());
+    let begin = std::time::Instant::now();
+    let outcome = engine.run_settled(&from).await;
+    let doubtful = Verdict::Inconclusive(Code::SourceUnavailable);
+    assert_eq!(outcome.verdict, doubtful);
+    assert!(
+        begin.elapsed() >= Duration::from_millis(500),
+        "a second try"
+    );
+    let begin = std::time::Instant::now();
+    let refused = check(Kind::Tcp, &format!("127.0.0.1:{}", closed_port()));
+    let outcome = engine.run_settled(&refused).await;
+    assert_eq!(outcome.verdict, Verdict::Failed(Code::Refused));
+    assert!(
+        begin.elapsed() < Duration::from_millis(500),
+        "no second try"
+    );
 }
