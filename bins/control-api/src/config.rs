@@ -19,10 +19,7 @@ pub use auth::{Auth, TokenError, Tokens};
 pub use notifications::Receiver;
 pub use openstack::{Interface, OpenStack};
 pub use orchestrator::Timers;
-pub use seed::{
-    CheckTypeSeed, EGRESS_CHECKS, Inbound, Seed, TargetsSeed, ValidatorSeed, is_egress_check,
-    is_target,
-};
+pub use seed::{CheckTypeSeed, Inbound, Seed, TargetsSeed, ValidatorSeed, is_target};
 pub use server::Server;
 
 /// Everything control-api needs to know before it starts.

@@ -21,6 +21,7 @@ mod poll;
 mod probers;
 mod query;
 mod registry;
+mod report;
 mod router;
 mod scan;
 mod server;

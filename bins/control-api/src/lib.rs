@@ -2,9 +2,11 @@
 //!
 //! `http` and `dashboard` call `app` (use cases), `app` calls the store; `runner` carries out what
 //! was decided, on the store and the cloud; `notify` tells receivers of events; `ctl` is a client
-//! of the HTTP API and knows nothing of the rest.
+//! of the HTTP API and knows nothing of the rest; `check_cloud` tries the cloud before a start.
 
 pub mod app;
+pub mod check_cloud;
+mod cloud;
 pub mod config;
 pub mod ctl;
 mod dashboard;

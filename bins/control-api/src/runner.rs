@@ -6,6 +6,7 @@
 mod cloud_worker;
 mod cycle;
 mod gate;
+mod outage;
 mod reconciler;
 mod retention;
 mod round;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use civ_boot::tasks::Tasks;
 use civ_cloud::Cloud;
+use civ_crash::step;
 use civ_store::{StoreError, sites, validators};
 use tokio_util::sync::CancellationToken;
 
@@ -60,6 +62,8 @@ impl Runner {
         self.tasks
             .spawn_essential("retention", retention::run(self.clone()));
         self.tasks
+            .spawn_essential("outages", outage::run(self.clone()));
+        self.tasks
             .spawn_essential("scans", scanner::run(self.clone()));
         self.tasks.spawn_essential("pulse", pulse(self.clone()));
     }
@@ -87,7 +91,7 @@ impl Runner {
             validators::seen(tx, &signs.validators)?;
             sites::seen(tx, &signs.sites)
         });
-        if let Err(error) = written.await {
+        if let Err(error) = step!(Signs, written.await) {
             complain("signs of life could not be written down", &error);
         }
     }

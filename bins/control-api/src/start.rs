@@ -7,17 +7,18 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use civ_boot::{Context, Refused};
-use civ_cloud::{Auth as CloudAuth, Cloud, Domain, OpenStack, OpenStackConfig, Scope, User};
+use civ_cloud::{Cloud, OpenStack};
+use civ_crash::step;
 use civ_orch::attempt::Policy;
 use civ_store::seed::Seed;
 use civ_store::{OpenError, Rules, Store, StoreError};
 use civ_store::{notifications, queue, runtime, seed, sites, validators};
 use civ_types::{Clock, SystemClock};
-use secrecy::{ExposeSecret as _, SecretString};
 use tokio::net::TcpListener;
 
 use crate::app::{App, Hub, Inner, Presence, ScanDesk};
-use crate::config::{OpenStack as CloudSettings, Settings, Timers};
+use crate::cloud;
+use crate::config::{Settings, Timers};
 use crate::http::{OpenLimit, Proxies, Tokens, Web, router, serve};
 use crate::notify;
 use crate::runner::{Gate, Runner};
@@ -43,9 +44,14 @@ pub struct Running {
 /// # Errors
 /// What keeps it from starting: tokens, the database, the cloud's settings, the port.
 pub async fn run(settings: Settings, context: Context) -> anyhow::Result<()> {
+    civ_crash::arm!(|name| context.environment.get(name).ok().flatten()).map_err(Refused::new)?;
     // Before the cloud's variables: whoever sets up by hand meets the first gap first.
     let tokens = tokens(&settings, &context)?;
-    let cloud = connect(&settings.openstack, &context)?;
+    let (config, source) = cloud::config(&settings.openstack, context.environment.as_ref())?;
+    tracing::info!(%source, "the cloud's login");
+    let budget = cloud::budget(&settings.openstack);
+    let cloud = OpenStack::within(config, budget).map_err(Refused::new)?;
+    let cloud = Arc::new(cloud.marking(settings.openstack.mark_description));
     let clock = Arc::new(SystemClock);
     let running = start_with(settings, &context, cloud, tokens, clock).await?;
     context.shutdown.cancelled().await;
@@ -285,21 +291,19 @@ async fn resume(store: &Store, settings: &Settings, presence: &Presence) -> anyh
     let addresses = settings.seed.ip_addresses.clone();
     let timers = settings.timers;
     let receivers = notify::rows(&settings.notifications);
-    let (down, gone) = store
-        .write(move |tx| -> Result<_, NotResumed> {
-            let down = runtime::resume(tx)?;
-            // Before the first event, so that none is missed.
-            let gone = notifications::configure(tx, &receivers)?;
-            seed::apply(tx, &seed)?;
-            check_settle(civ_store::settings::settle_seconds(tx)?, &timers)?;
-            queue::add_missing(tx, &addresses)?;
-            Ok((down, gone))
-        })
-        .await
-        .map_err(|error| match error {
-            NotResumed::Store(error) => anyhow::Error::from(error),
-            settle @ NotResumed::Settle(_) => Refused::new(settle).into(),
-        })?;
+    let resumed = store.write(move |tx| -> Result<_, NotResumed> {
+        let down = runtime::resume(tx)?;
+        // Before the first event, so that none is missed.
+        let gone = notifications::configure(tx, &receivers)?;
+        seed::apply(tx, &seed)?;
+        check_settle(civ_store::settings::settle_seconds(tx)?, &timers)?;
+        queue::add_missing(tx, &addresses)?;
+        Ok((down, gone))
+    });
+    let (down, gone) = step!(Resume, resumed.await).map_err(|error| match error {
+        NotResumed::Store(error) => anyhow::Error::from(error),
+        settle @ NotResumed::Settle(_) => Refused::new(settle).into(),
+    })?;
     notify::tell_gone(gone);
     if down > Duration::ZERO {
         tracing::info!(seconds = down.as_secs_f64(), "going on after a pause");
@@ -339,68 +343,4 @@ fn check_settle(settle: u32, timers: &Timers) -> Result<(), NotResumed> {
         return Err(NotResumed::Settle(settle));
     }
     Ok(())
-}
-
-/// The cloud, from the settings and the environment; nothing is sent yet.
-fn connect(settings: &CloudSettings, context: &Context) -> anyhow::Result<Arc<dyn Cloud>> {
-    let config = cloud_config(settings, context)?;
-    let cloud = OpenStack::connect(config).map_err(Refused::new)?;
-    Ok(Arc::new(cloud))
-}
-
-fn cloud_config(settings: &CloudSettings, context: &Context) -> anyhow::Result<OpenStackConfig> {
-    let environment = context.environment.as_ref();
-    let read = |source: &civ_boot::secrets::SecretSource| -> anyhow::Result<Option<SecretString>> {
-        Ok(source.read(environment).map_err(Refused::new)?)
-    };
-    let plain = |source| -> anyhow::Result<Option<String>> {
-        Ok(read(source)?.map(|value| value.expose_secret().to_owned()))
-    };
-    let missing = |source: &civ_boot::secrets::SecretSource| {
-        Refused::new(format!(
-            "{} is empty: it is needed to log in to OpenStack",
-            source.place()
-        ))
-    };
-    let need =
-        |source| -> anyhow::Result<String> { Ok(plain(source)?.ok_or_else(|| missing(source))?) };
-    let id = plain(&settings.application_credential_id)?;
-    let auth = if let Some(id) = id {
-        let secret = &settings.application_credential_secret;
-        CloudAuth::AppCredential {
-            id,
-            secret: read(secret)?.ok_or_else(|| missing(secret))?,
-        }
-    } else {
-        let domain = |source| -> anyhow::Result<Domain> {
-            let default = || Domain::Id("default".to_owned());
-            Ok(plain(source)?.map_or_else(default, Domain::Name))
-        };
-        let user = User::Name {
-            name: need(&settings.username)?,
-            domain: domain(&settings.user_domain_name)?,
-        };
-        let scope = Scope::ProjectName {
-            name: need(&settings.project_name)?,
-            domain: domain(&settings.project_domain_name)?,
-        };
-        let password = &settings.password;
-        let password = read(password)?.ok_or_else(|| missing(password))?;
-        CloudAuth::Password {
-            user,
-            password,
-            scope,
-        }
-    };
-    Ok(OpenStackConfig {
-        auth,
-        auth_url: need(&settings.auth_url)?,
-        region: plain(&settings.region)?,
-        interface: settings.interface.as_str().to_owned(),
-        ca_file: settings.ca_file.clone(),
-        floating_network: settings.floating_network.clone(),
-        endpoint_override: None,
-        request_timeout: settings.request_timeout,
-        list_page_size: settings.list_page_size,
-    })
 }

@@ -119,12 +119,11 @@ fn what_this_version_lacks_is_refused_and_not_ignored() {
     let faults = loaded(
         "server: { tls: { cert_file: a.pem } }\n\
          auth: { per_agent_tokens: { a: { token_env: A } } }\n\
-         cloud: { provider: simulated }\n\
-         openstack: { cloud: mine }\n",
+         cloud: { provider: simulated }\n",
     )
     .unwrap_err();
     let refused = faults.matches("is not available in this version").count();
-    assert_eq!((refused, faults.lines().count()), (4, 4), "{faults}");
+    assert_eq!((refused, faults.lines().count()), (3, 3), "{faults}");
 }
 
 #[test]

@@ -110,7 +110,7 @@ pub struct CheckTypeBody {
     pub targets: Vec<String>,
     /// Options of the check type (ours): left out, they stay as they are; `{}` removes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = words::no_options, required = false)]
+    #[schema(schema_with = words::check_options, required = false)]
     pub options: Option<Map<String, Value>>,
 }
 

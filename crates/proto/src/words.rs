@@ -169,20 +169,48 @@ pub fn check_name() -> Object {
 pub fn egress_check() -> Object {
     text()
         .pattern(Some(format!(
-            "^(icmp|tcp|ssh|tls|https|http|(tcp|tls)-{PORT})$"
+            "^(icmp|tcp|ssh|tls|https|http|dns|(tcp|tls|closed)-{PORT})$"
         )))
         .examples(["https", "icmp", "tcp-443"])
         .build()
 }
 
-/// No check type has options: nothing, or an empty object.
+/// Options of a check type; which of them it has depends on its name.
 #[must_use]
-pub fn no_options() -> Object {
+pub fn check_options() -> Object {
+    let flag = || ObjectBuilder::new().schema_type(Type::Boolean);
+    let status = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .minimum(Some(100))
+        .maximum(Some(599));
     ObjectBuilder::new()
         .schema_type(SchemaType::from_iter([Type::Object, Type::Null]))
+        .property(
+            "expect_status",
+            status.description(Some(
+                "`http`, `https`: the final status; else any below 400.",
+            )),
+        )
+        .property(
+            "expect_body",
+            text().description(Some(
+                "`http`, `https`: a regular expression that the first 64 KiB of the body match.",
+            )),
+        )
+        .property(
+            "insecure",
+            flag().description(Some("`https`: the certificate is not judged.")),
+        )
+        .property(
+            "ssh_hostkey",
+            flag().description(Some(
+                "`ssh`: the key exchange is completed and the host key's fingerprint reported.",
+            )),
+        )
         .additional_properties(Some(AdditionalProperties::FreeForm(false)))
         .description(Some(
-            "Left out, the options stay as they are; `{}` removes them. No check type has any yet.",
+            "Left out, the options stay as they are; `{}` removes them. An option that the check \
+             type does not have is refused.",
         ))
         .build()
 }

@@ -5,9 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use civ_orch::scan::{Event, Phase, Scan};
 use civ_store::scan::Source;
 use civ_types::Utc;
+use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::audit::{Caller, Change, record};
 use super::ips::Enqueued;
 use super::{App, AppError};
 
@@ -163,16 +165,29 @@ impl App {
         self.scans().current().scan()
     }
 
-    /// Begins a scan, or joins the one that is under way, whatever that was begun with.
-    #[must_use]
-    pub fn scan_begin(&self, dry_run: bool) -> Arc<Job> {
+    /// Begins a scan, or joins the one that is under way, whatever that was begun with. Who asked
+    /// is written down before.
+    ///
+    /// # Errors
+    /// [`AppError::Store`]; then nothing has begun.
+    pub async fn scan_begin(&self, caller: &Caller, dry_run: bool) -> Result<Arc<Job>, AppError> {
+        let caller = caller.clone();
+        let change = Change {
+            event_type: "admin_scan_requested",
+            what: "ips scan".to_owned(),
+            before: Value::Null,
+            after: json!({ "dry_run": dry_run }),
+        };
+        self.write(move |tx| record(tx, &caller, &change))
+            .await
+            .map_err(AppError::Store)?;
         let begun = self
             .scans()
             .begin_or_join(Source::Request, dry_run, self.now());
         if begun.is_ok() {
             self.scans().asked.notify_one();
         }
-        begun.unwrap_or_else(|under_way| under_way)
+        Ok(begun.unwrap_or_else(|under_way| under_way))
     }
 
     /// Waits for the end of a scan.

@@ -4,25 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use civ_boot::config::{Report, key};
-use civ_types::{Address, CheckName, PortId, SiteId, ValidatorId, parse_list};
+use civ_types::{Address, CheckName, EGRESS_CHECKS, PortId, SiteId, ValidatorId, parse_list};
 use serde::Deserialize;
 
 /// Most addresses of the file, prefixes and ranges expanded; one call of the API takes as many.
 const ADDRESSES_MAX: usize = 65_536;
-
-/// Names of the egress checks that agents of this version know, for messages.
-pub const EGRESS_CHECKS: &str = "icmp, tcp, tcp-PORT, ssh, tls, tls-PORT, https, http";
-
-/// Whether an agent knows the egress check of this name. Another name would be handed out, never
-/// reported, and fail every address.
-#[must_use]
-pub fn is_egress_check(name: &CheckName) -> bool {
-    match name.as_str().split_once('-') {
-        Some(("tcp" | "tls", port)) => port.parse().is_ok_and(|port: u16| port > 0),
-        Some(_) => false,
-        None => ["icmp", "tcp", "ssh", "tls", "https", "http"].contains(&name.as_str()),
-    }
-}
 
 /// Whether a text can be a target: a URL, a host or `host:port`. What of it a check type takes
 /// is seen when the check is made.
@@ -261,7 +247,7 @@ pub(super) fn check_types(
         let Some(name) = id(&name_path, raw.name.as_deref(), CheckName::parse, report) else {
             continue;
         };
-        if !is_egress_check(&name) {
+        if !name.is_egress() {
             let text = format!("is no check type; there are: {EGRESS_CHECKS}");
             report.fault(&name_path, text);
         }

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use url::Url;
 
 /// Asks and tells a running control-api, through its HTTP API
 #[derive(Debug, Parser)]
@@ -28,7 +27,7 @@ pub(super) struct Ctl {
 pub(super) struct Connection {
     /// Address of control-api; else `CIV_URL`, else `url` of the file, else port 8080 here
     #[arg(long, global = true, value_name = "URL")]
-    pub(super) url: Option<Url>,
+    pub(super) url: Option<String>,
     /// File with the admin token; else `CONTROL_API_ADMIN_TOKEN`, else `token_file` of the file
     #[arg(long, global = true, value_name = "FILE")]
     pub(super) token_file: Option<PathBuf>,

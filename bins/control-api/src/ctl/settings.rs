@@ -120,9 +120,10 @@ fn token(
     Ok(token)
 }
 
+/// The text itself is not shown: a password may stand in it.
 fn url(text: &str, place: &str) -> Result<Url> {
     text.parse()
-        .map_err(|error| CtlError::Settings(format!("{place}: {text:?} is no URL: {error}")))
+        .map_err(|error| CtlError::Settings(format!("{place} is no URL: {error}")))
 }
 
 /// Puts the settings together.
@@ -130,7 +131,7 @@ pub(super) fn read(connection: &Connection, environment: &dyn Environment) -> Re
     let file = file(connection.file.as_ref(), environment)?;
     let from_env = variable(environment, URL_ENV)?;
     let address = match (&connection.url, from_env, &file.url) {
-        (Some(flag), _, _) => flag.clone(),
+        (Some(text), _, _) => url(text, "--url")?,
         (None, Some(text), _) => url(&text, URL_ENV)?,
         (None, None, Some(url)) => url.clone(),
         (None, None, None) => url(URL_DEFAULT, "the default")?,
@@ -199,7 +200,7 @@ mod tests {
         assert_eq!(secret(&env), Some("old"));
 
         let flags = Connection {
-            url: Some("http://flag:1".parse().unwrap()),
+            url: Some("http://flag:1".to_owned()),
             token_file: Some(at("flag-token")),
             ca_file: Some("/flag.pem".into()),
             file: None,
@@ -208,6 +209,21 @@ mod tests {
         assert_eq!(flags.url.as_str(), "http://flag:1/");
         assert_eq!(secret(&flags), Some("from flag"));
         assert_eq!(flags.ca_file, Some("/flag.pem".into()));
+    }
+
+    #[test]
+    fn a_refused_address_does_not_tell_its_password() {
+        for address in ["http://user:hidden@host:99999", "http://user:hidden@host"] {
+            let env = read(&Connection::default(), &table(&[(URL_ENV, address)]));
+            let flag = Connection {
+                url: Some(address.to_owned()),
+                ..Connection::default()
+            };
+            for refused in [env, read(&flag, &table(&[]))] {
+                let said = refused.unwrap_err().to_string();
+                assert!(!said.contains("hidden"), "{said}");
+            }
+        }
     }
 
     #[test]

@@ -1,17 +1,17 @@
 //! Administrative methods: the queue, the status, the validators.
 
 use axum::extract::{RawQuery, State};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use axum::{Extension, Json};
 use civ_orch::attempt::StateName;
-use civ_proto::admin::{Addresses, Cleared, Deleted, Enqueued, Page, Removal, Status};
+use civ_proto::admin::{Addresses, Cleared, Deleted, Enqueued, Removal, Status};
 use civ_proto::read_model::{IpDetails, Validator};
 use civ_proto::{ErrorBody, Ok as Done};
 use civ_types::Address;
 
 use super::body::JsonBody;
 use super::error::ApiError;
-use super::listing::{bad, outcome, q, window};
+use super::listing::{answer, bad, outcome, parameters, q, window};
 use super::path::Segment;
 use super::query::{IpsListed, Listing};
 use super::{Web, view};
@@ -48,15 +48,14 @@ fn states(value: &str) -> Result<Vec<StateName>, ApiError> {
     value.split(',').map(one).collect()
 }
 
-/// Reads the parameters of a list. A parameter that is there and empty is as good as missing.
+/// Reads the parameters of the list.
 fn query(raw: &str) -> Result<Query, ApiError> {
     let mut query = Query {
         window: window(raw)?,
         ..Query::default()
     };
-    for (name, value) in url::form_urlencoded::parse(raw.as_bytes()) {
+    for (name, value) in parameters(raw) {
         match name.as_ref() {
-            _ if value.is_empty() => {}
             "state" => query.states = states(&value)?,
             "q" => query.q = Some(q(&value)?),
             "result" => query.result = Some(outcome("result", &value)?),
@@ -89,16 +88,7 @@ pub(super) async fn list(
     let window = query.window;
     let listed = web.app.ips_list(query).await?;
     let items: Vec<_> = listed.items.iter().map(view::ip).collect();
-    Ok(match window {
-        None => Json(items).into_response(),
-        Some((limit, offset)) => Json(Page {
-            items,
-            total: listed.total,
-            limit,
-            offset,
-        })
-        .into_response(),
-    })
+    Ok(answer(window, items, listed.total))
 }
 
 /// Enqueue addresses

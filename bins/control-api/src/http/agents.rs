@@ -15,18 +15,13 @@ use super::document::{Stale, Unknown};
 use super::error::ApiError;
 use super::path::Segment;
 use super::poll::{self, Asked, Look};
+use super::report::{self, Answered, Body};
 use super::{Web, intake};
 use crate::app::agents::{self, Answer, SelfCheckReport};
 
-type Answered<T> = Result<Json<T>, ApiError>;
-
-/// Looked at after the id of the path: an unknown one is 404 whatever was sent.
-type Body<T> = Result<JsonBody<T>, ApiError>;
-
 /// The validator of the path.
 fn named(id: &str) -> Result<ValidatorId, ApiError> {
-    let unknown = |_error| ApiError::not_found(format!("validator {id:?} is not configured"));
-    ValidatorId::parse(id).map_err(unknown)
+    report::named("validator", id, ValidatorId::parse)
 }
 
 /// The validator of the path, whose agent reports something.
@@ -54,10 +49,7 @@ pub(super) async fn register(
     let hostname = intake::cut(body.hostname.unwrap_or_default());
     let version = intake::cut(body.agent_version.unwrap_or_default());
     web.app.agent_register(&id, hostname, version).await?;
-    Ok(Json(Registered {
-        ok: true,
-        poll_interval_seconds: web.app.timers().poll_interval_seconds,
-    }))
+    Ok(report::registered(&web))
 }
 
 /// A sign of life
@@ -76,10 +68,7 @@ pub(super) async fn heartbeat(
 ) -> Answered<Alive> {
     let registered = web.app.agent_seen(&named(&id)?).await?;
     let MaybeBody(_informational) = body?;
-    Ok(Json(Alive {
-        ok: true,
-        registered,
-    }))
+    Ok(report::alive(registered))
 }
 
 fn assignment(work: agents::Assignment) -> Result<Assignment, ApiError> {
@@ -220,11 +209,7 @@ pub(super) async fn results(
     let JsonBody(body) = body?;
     let (rows, warnings) = intake::egress(body)?;
     let stale = web.app.agent_results(&id, rows).await?;
-    Ok(Json(ResultsAccepted {
-        ok: true,
-        stale,
-        warnings,
-    }))
+    Ok(report::accepted(stale, warnings))
 }
 
 /// The agent is through with all its checks

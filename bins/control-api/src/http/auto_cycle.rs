@@ -1,12 +1,13 @@
 //! The auto-cycle: clear, scan, wait for the checks, pause, again.
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use civ_proto::jobs::{AutoCycle, AutoCycleChange};
 
 use super::body::JsonBody;
 use super::error::ApiError;
 use super::{Web, view};
+use crate::app::Caller;
 
 type Answered = Result<Json<AutoCycle>, ApiError>;
 
@@ -33,10 +34,14 @@ pub(super) async fn status(State(web): State<Web>) -> Answered {
 )]
 pub(super) async fn change(
     State(web): State<Web>,
+    Extension(caller): Extension<Caller>,
     JsonBody(body): JsonBody<AutoCycleChange>,
 ) -> Answered {
     let (interval, max_run) = (body.interval_seconds, body.max_run_seconds);
-    let cycle = web.app.auto_cycle_change(interval, max_run).await?;
+    let cycle = web
+        .app
+        .auto_cycle_change(&caller, interval, max_run)
+        .await?;
     Ok(Json(view::auto_cycle(&cycle)))
 }
 
@@ -48,8 +53,12 @@ pub(super) async fn change(
     operation_id = "auto_cycle_start",
     responses((status = 200, description = "As it is now.", body = AutoCycle))
 )]
-pub(super) async fn start(State(web): State<Web>) -> Answered {
-    Ok(Json(view::auto_cycle(&web.app.auto_cycle_start().await?)))
+pub(super) async fn start(
+    State(web): State<Web>,
+    Extension(caller): Extension<Caller>,
+) -> Answered {
+    let cycle = web.app.auto_cycle_start(&caller).await?;
+    Ok(Json(view::auto_cycle(&cycle)))
 }
 
 /// Turn the auto-cycle off
@@ -60,6 +69,7 @@ pub(super) async fn start(State(web): State<Web>) -> Answered {
     operation_id = "auto_cycle_stop",
     responses((status = 200, description = "As it is now.", body = AutoCycle))
 )]
-pub(super) async fn stop(State(web): State<Web>) -> Answered {
-    Ok(Json(view::auto_cycle(&web.app.auto_cycle_stop().await?)))
+pub(super) async fn stop(State(web): State<Web>, Extension(caller): Extension<Caller>) -> Answered {
+    let cycle = web.app.auto_cycle_stop(&caller).await?;
+    Ok(Json(view::auto_cycle(&cycle)))
 }

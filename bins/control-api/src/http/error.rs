@@ -88,3 +88,38 @@ impl IntoResponse for NotFound {
         ApiError::not_found("there is no such path: see docs/API.md").into_response()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use civ_store::StoreError;
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn each_failure_has_its_status_and_the_cause_stays_inside() {
+        let said = || "said".to_owned();
+        let database = StoreError::Corrupt {
+            what: "a row with a secret".to_owned(),
+        };
+        for (error, status, text) in [
+            (AppError::BadInput(said()), 400, "said"),
+            (AppError::NotFound(said()), 404, "said"),
+            (AppError::Conflict(said()), 409, "said"),
+            (AppError::Cloud(said()), 502, "said"),
+            (AppError::Unavailable(said()), 503, "said"),
+            (
+                AppError::Store(database),
+                503,
+                "the database is not available: try again in a moment",
+            ),
+        ] {
+            let answer = ApiError::from(error).into_response();
+            assert_eq!(answer.status(), status);
+            assert_eq!(answer.headers()[header::CONTENT_TYPE], "application/json");
+            let body = answer.into_body().collect().await.unwrap().to_bytes();
+            let expected = format!("{{\"error\":\"{text}\"}}");
+            assert_eq!(String::from_utf8_lossy(&body), expected);
+        }
+    }
+}

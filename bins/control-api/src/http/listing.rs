@@ -1,6 +1,13 @@
-//! Query parameters that all lists share: the page, the text that is searched for, the result.
+//! What all lists share: how their query is read, the page, the text that is searched for, the
+//! result; and the whole list or the page as an answer.
 
+use std::borrow::Cow;
+
+use axum::Json;
+use axum::response::{IntoResponse as _, Response};
 use civ_orch::attempt::Outcome;
+use civ_proto::admin::Page;
+use serde::Serialize;
 
 use super::error::ApiError;
 
@@ -32,13 +39,19 @@ fn from_zero(field: &str, value: &str) -> Result<u64, ApiError> {
     Ok(n)
 }
 
-/// `limit` and `offset`: rows at most and rows passed over; `None` for the whole list. A parameter
-/// that is there and empty is as good as missing.
-pub(super) fn window(raw: &str) -> Result<Option<(u32, u64)>, ApiError> {
+/// The parameters of a query. One that is there and empty is as good as missing.
+pub(super) fn parameters(raw: &str) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+    url::form_urlencoded::parse(raw.as_bytes()).filter(|(_name, value)| !value.is_empty())
+}
+
+/// Rows at most and rows passed over; `None` for the whole list.
+pub(super) type Window = Option<(u32, u64)>;
+
+/// Reads `limit` and `offset`.
+pub(super) fn window(raw: &str) -> Result<Window, ApiError> {
     let (mut limit, mut offset) = (None, None);
-    for (name, value) in url::form_urlencoded::parse(raw.as_bytes()) {
+    for (name, value) in parameters(raw) {
         match name.as_ref() {
-            _ if value.is_empty() => {}
             "limit" => {
                 let allowed = format!("a whole number from 1 to {LIMIT_MAX}");
                 let n: u32 = number("limit", &value, &allowed)?;
@@ -75,4 +88,18 @@ pub(super) fn q(value: &str) -> Result<String, ApiError> {
 pub(super) fn outcome(field: &str, value: &str) -> Result<Outcome, ApiError> {
     let allowed = Outcome::ALL.map(Outcome::as_str).join(", ");
     Outcome::parse(value).ok_or_else(|| bad(field, value, &allowed))
+}
+
+/// The whole list as an array, or its page in an envelope; `total` counts all that were meant.
+pub(super) fn answer<T: Serialize>(window: Window, items: Vec<T>, total: u64) -> Response {
+    let Some((limit, offset)) = window else {
+        return Json(items).into_response();
+    };
+    Json(Page {
+        items,
+        total,
+        limit,
+        offset,
+    })
+    .into_response()
 }

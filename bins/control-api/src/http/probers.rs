@@ -12,18 +12,13 @@ use super::body::JsonBody;
 use super::error::ApiError;
 use super::path::Segment;
 use super::poll::{self, Asked, Look};
+use super::report::{self, Answered, Body};
 use super::{Web, intake};
 use crate::app::probers::SiteAssignments;
 
-type Answered<T> = Result<Json<T>, ApiError>;
-
-/// Looked at after the id of the path: an unknown one is 404 whatever was sent.
-type Body<T> = Result<JsonBody<T>, ApiError>;
-
 /// The site of the path.
 fn named(id: &str) -> Result<SiteId, ApiError> {
-    let unknown = |_error| ApiError::not_found(format!("site {id:?} is not configured"));
-    SiteId::parse(id).map_err(unknown)
+    report::named("site", id, SiteId::parse)
 }
 
 /// The site of the path, whose prober is alive.
@@ -49,10 +44,7 @@ pub(super) async fn register(
         .map_err(|error| ApiError::bad_input(format!("site_id: {error}")))?;
     let hostname = intake::cut(body.hostname.unwrap_or_default());
     web.app.prober_register(&id, hostname).await?;
-    Ok(Json(Registered {
-        ok: true,
-        poll_interval_seconds: web.app.timers().poll_interval_seconds,
-    }))
+    Ok(report::registered(&web))
 }
 
 /// A sign of life
@@ -66,10 +58,7 @@ pub(super) async fn register(
 )]
 pub(super) async fn heartbeat(State(web): State<Web>, Segment(id): Segment) -> Answered<Alive> {
     let registered = web.app.prober_seen(&named(&id)?).await?;
-    Ok(Json(Alive {
-        ok: true,
-        registered,
-    }))
+    Ok(report::alive(registered))
 }
 
 fn assignments(found: &SiteAssignments) -> Vec<Assignment> {
@@ -145,11 +134,7 @@ pub(super) async fn results(
     let JsonBody(body) = body?;
     let (rows, warnings) = intake::inbound(body)?;
     let stale = web.app.prober_results(&id, rows).await?;
-    Ok(Json(ResultsAccepted {
-        ok: true,
-        stale,
-        warnings,
-    }))
+    Ok(report::accepted(stale, warnings))
 }
 
 /// Something happened

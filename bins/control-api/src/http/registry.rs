@@ -2,27 +2,25 @@
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
-use axum::response::{IntoResponse as _, Response};
-use civ_proto::admin::Page;
+use axum::response::Response;
 use civ_proto::registry::RegistryHistory;
 use civ_types::Address;
 
 use super::error::ApiError;
-use super::listing::{outcome, q, window};
+use super::listing::{answer, outcome, parameters, q, window};
 use super::path::Segment;
 use super::query::{RegistryListed, RegistryListing};
 use super::{Web, view};
 use crate::app::registry::Query;
 
-/// Reads the parameters of the list. A parameter that is there and empty is as good as missing.
+/// Reads the parameters of the list.
 fn query(raw: &str) -> Result<Query, ApiError> {
     let mut query = Query {
         window: window(raw)?,
         ..Query::default()
     };
-    for (name, value) in url::form_urlencoded::parse(raw.as_bytes()) {
+    for (name, value) in parameters(raw) {
         match name.as_ref() {
-            _ if value.is_empty() => {}
             "q" => query.q = Some(q(&value)?),
             "last_result" => query.last_result = Some(outcome("last_result", &value)?),
             _ => {}
@@ -48,16 +46,7 @@ pub(super) async fn list(
     let window = query.window;
     let listed = web.app.registry_list(query).await?;
     let items: Vec<_> = listed.items.iter().map(view::registry_entry).collect();
-    Ok(match window {
-        None => Json(items).into_response(),
-        Some((limit, offset)) => Json(Page {
-            items,
-            total: listed.total,
-            limit,
-            offset,
-        })
-        .into_response(),
-    })
+    Ok(answer(window, items, listed.total))
 }
 
 /// One address and its history

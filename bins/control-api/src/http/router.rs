@@ -186,3 +186,31 @@ async fn request_id(request: Request, next: Next) -> Response {
     }
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use http_body_util::BodyExt as _;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    async fn panicking() -> Response {
+        panic!("with a secret in it")
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_500_in_the_shape_of_the_contract_and_says_nothing_of_itself() {
+        let routes = Router::new()
+            .fallback(panicking)
+            .layer(CatchPanicLayer::custom(panicked))
+            .layer(from_fn(request_id));
+        let answer = routes.oneshot(Request::new(Body::empty())).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(answer.headers()["content-type"], "application/json");
+        assert_eq!(answer.headers()["x-request-id"].len(), 36);
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        let text = "something went wrong inside control-api: the log says what";
+        assert_eq!(body, format!("{{\"error\":\"{text}\"}}"));
+    }
+}

@@ -1,15 +1,17 @@
 //! The scan for free floating IPs.
 
-use axum::Json;
 use axum::extract::{RawQuery, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Json};
 use civ_proto::ErrorBody;
 use civ_proto::jobs::{ScanStatus, Scanned};
 
 use super::error::ApiError;
+use super::listing::parameters;
 use super::query::Scanning;
 use super::{Web, view};
+use crate::app::Caller;
 
 /// What the query of a scan says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,12 +30,11 @@ fn truth(name: &str, value: &str) -> Result<bool, ApiError> {
     }
 }
 
-/// Reads the parameters. One that is there and empty is as good as missing.
+/// Reads the parameters.
 fn asked(raw: &str) -> Result<Asked, ApiError> {
     let mut asked = Asked::default();
-    for (name, value) in url::form_urlencoded::parse(raw.as_bytes()) {
+    for (name, value) in parameters(raw) {
         match name.as_ref() {
-            _ if value.is_empty() => {}
             "dry_run" => asked.dry_run = truth("dry_run", &value)?,
             "wait" => asked.wait = truth("wait", &value)?,
             _ => {}
@@ -76,13 +77,14 @@ pub(super) async fn status(State(web): State<Web>) -> Json<ScanStatus> {
 )]
 pub(super) async fn start(
     State(web): State<Web>,
+    Extension(caller): Extension<Caller>,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, ApiError> {
     let asked = asked(raw.as_deref().unwrap_or_default())?;
     if web.shutdown.is_cancelled() {
         return Err(ApiError::unavailable("control-api is about to end"));
     }
-    let job = web.app.scan_begin(asked.dry_run);
+    let job = web.app.scan_begin(&caller, asked.dry_run).await?;
     if !asked.wait {
         return Ok((StatusCode::ACCEPTED, Json(view::scan(&job.scan()))).into_response());
     }

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use civ_cloud::guard::{self, Association, OwnPort, OwnPorts, Release};
 use civ_cloud::{Fault, FloatingIp};
+use civ_crash::step;
 use civ_orch::attempt::{FaultKind, Report};
-use civ_orch::backoff::pause;
+use civ_orch::backoff::{PAUSE_MAX, pause, speaks_for_the_cloud};
 use civ_store::leases::{self, Call, Order, ReleaseEnd};
 use civ_store::{StoreError, WriteTx};
 use civ_types::{ClaimNo, FipId, IpId, Utc};
@@ -63,15 +64,26 @@ pub(super) async fn run(runner: Runner) {
     }
 }
 
-/// What can be started now, of the claims that nobody works on: one order a claim, the release
-/// first. `n_max` bounds the calls that are under way together.
+/// How many calls may be started, beside those under way.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    /// In all.
+    calls: usize,
+    /// Of these, releases: few or none while the cloud is not well.
+    releases: usize,
+}
+
+/// What can be started now, of the claims that nobody works on: one order a claim, its release
+/// before its association, and releases before all associations, since what they free is held for
+/// nobody. `None` for the time: nothing waits for one.
 fn pick(
-    orders: Vec<Order>,
+    mut orders: Vec<Order>,
     under_way: &BTreeSet<ClaimNo>,
     now: Utc,
-    n_max: usize,
+    room: Room,
 ) -> (Vec<Order>, Option<Utc>) {
-    let mut started = Vec::new();
+    orders.sort_by_key(|order| order.call != Call::Release);
+    let (mut started, mut n_releases) = (Vec::new(), 0);
     let mut taken = under_way.clone();
     let mut next: Option<Utc> = None;
     for order in orders {
@@ -84,8 +96,14 @@ fn pick(
             next = Some(next.map_or(order.not_before, |at| at.min(order.not_before)));
             continue;
         }
-        if under_way.len() + started.len() < n_max {
+        let is_release = order.call == Call::Release && speaks_for_the_cloud(order.tries);
+        if is_release && n_releases == room.releases {
             taken.insert(order.claim);
+            continue;
+        }
+        if started.len() < room.calls {
+            taken.insert(order.claim);
+            n_releases += usize::from(is_release);
             started.push(order);
         }
     }
@@ -97,7 +115,12 @@ fn start(runner: &Runner, under_way: &UnderWay, orders: Vec<Order>) -> Duration 
     let timers = runner.app.timers();
     let n_max = usize::try_from(timers.max_parallel_cloud_calls).unwrap_or(usize::MAX);
     let now = runner.app.now();
-    let (started, next) = pick(orders, &under_way.claims(), now, n_max);
+    let n_open = under_way.claims().len();
+    let room = Room {
+        calls: n_max.saturating_sub(n_open),
+        releases: runner.gate.releases_max(now, n_open),
+    };
+    let (started, next) = pick(orders, &under_way.claims(), now, room);
     for order in started {
         under_way.claims().insert(order.claim);
         let (by, list) = (runner.clone(), under_way.clone());
@@ -114,7 +137,9 @@ fn start(runner: &Runner, under_way: &UnderWay, orders: Vec<Order>) -> Duration 
         });
     }
     let longest = Duration::from_secs(timers.poll_interval_seconds.into());
-    next.map_or(longest, |at| {
+    let opens = runner.gate.opens_at().filter(|at| now < *at);
+    let wake = next.into_iter().chain(opens).min();
+    wake.map_or(longest, |at| {
         at.since(now).clamp(Duration::from_millis(5), longest)
     })
 }
@@ -180,8 +205,8 @@ async fn answer(
     report: Report,
 ) -> Result<(), StoreError> {
     let app = &runner.app;
-    app.write(move |tx| leases::associate_answered(tx, claim, ip, report))
-        .await
+    let answered = app.write(move |tx| leases::associate_answered(tx, claim, ip, report));
+    step!(AssociateAnswered, answered.await)
 }
 
 async fn try_associate(runner: &Runner, order: &Order) -> Result<Option<Report>, StoreError> {
@@ -199,11 +224,10 @@ async fn try_associate(runner: &Runner, order: &Order) -> Result<Option<Report>,
     };
     let (claim, fip) = (order.claim, found.id.clone());
     // The intent is complete before the write: which floating IP, on which port.
-    if !runner
+    let noted = runner
         .app
-        .write(move |tx| leases::fip_found(tx, claim, &fip))
-        .await?
-    {
+        .write(move |tx| leases::fip_found(tx, claim, &fip));
+    if !step!(FipFound, noted.await)? {
         return Ok(None);
     }
     let (own, port) = own_ports(runner, order).await?;
@@ -275,22 +299,35 @@ async fn release(runner: &Runner, order: &Order) -> Result<(), StoreError> {
                 // hangs on our port without an owner.
                 runner.app.hub().reconcile_later.notify_one();
             }
-            runner
+            let released = runner
                 .app
-                .write(move |tx| leases::released(tx, claim, &end))
-                .await
+                .write(move |tx| leases::released(tx, claim, &end));
+            step!(Released, released.await)
         }
         Err(fault) => {
-            note(runner, &fault);
+            if speaks_for_the_cloud(order.tries) {
+                note(runner, &fault);
+            }
             let why = fault.to_string();
-            let wait = pause(order.tries, jitter());
+            let wait = after(&fault, pause(order.tries, jitter()));
             tracing::warn!(address = %order.address, claim = claim.0, why, "a release failed");
             let job = move |tx: &mut WriteTx<'_>| {
                 let not_before = tx.now().plus(wait);
                 leases::release_failed(tx, claim, not_before, &why)
             };
-            runner.app.write(job).await
+            step!(ReleaseFailed, runner.app.write(job).await)
         }
+    }
+}
+
+/// Our own pause, or the longer one that the cloud asks for, within bounds.
+fn after(fault: &Fault, pause: Duration) -> Duration {
+    match fault {
+        Fault::Cloud {
+            retry_after: Some(wish),
+            ..
+        } => pause.max(*wish).min(PAUSE_MAX),
+        Fault::Cloud { .. } | Fault::Address { .. } | Fault::Port { .. } => pause,
     }
 }
 
@@ -340,9 +377,14 @@ mod tests {
         }
     }
 
-    fn picked(orders: &[Order], under_way: &[i64], n_max: usize) -> Vec<(i64, Call)> {
+    const PLENTY: Room = Room {
+        calls: 8,
+        releases: usize::MAX,
+    };
+
+    fn picked(orders: &[Order], under_way: &[i64], room: Room) -> Vec<(i64, Call)> {
         let under_way = under_way.iter().map(|n| ClaimNo(*n)).collect();
-        let (started, _) = pick(orders.to_vec(), &under_way, Utc::from_micros(5), n_max);
+        let (started, _) = pick(orders.to_vec(), &under_way, Utc::from_micros(5), room);
         started
             .iter()
             .map(|order| (order.claim.0, order.call))
@@ -351,19 +393,50 @@ mod tests {
 
     #[test]
     fn one_call_a_claim_and_the_release_first() {
-        let both = [order(1, Call::Release, 0), order(1, Call::Associate, 0)];
-        assert_eq!(picked(&both, &[], 8), [(1, Call::Release)]);
-        assert_eq!(picked(&both, &[1], 8), []);
+        let both = [order(1, Call::Associate, 0), order(1, Call::Release, 0)];
+        assert_eq!(picked(&both, &[], PLENTY), [(1, Call::Release)]);
+        assert_eq!(picked(&both, &[1], PLENTY), []);
         let waiting = [order(1, Call::Release, 9), order(1, Call::Associate, 0)];
-        assert_eq!(picked(&waiting, &[], 8), []);
+        assert_eq!(picked(&waiting, &[], PLENTY), []);
     }
 
     #[test]
-    fn calls_under_way_together_are_bounded() {
+    fn calls_under_way_together_are_bounded_and_releases_go_first() {
         let many: Vec<_> = (1..=5).map(|n| order(n, Call::Associate, 0)).collect();
-        assert_eq!(
-            picked(&many, &[9], 3),
-            [(1, Call::Associate), (2, Call::Associate)]
-        );
+        let two = Room { calls: 2, ..PLENTY };
+        let expected = [(1, Call::Associate), (2, Call::Associate)];
+        assert_eq!(picked(&many, &[9], two), expected);
+        let mut mixed = many;
+        mixed.push(order(6, Call::Release, 0));
+        let expected = [(6, Call::Release), (1, Call::Associate)];
+        assert_eq!(picked(&mixed, &[], two), expected);
+    }
+
+    #[test]
+    fn while_the_cloud_is_away_releases_wait_but_for_the_one_that_finds_out() {
+        let both = |n| [order(n, Call::Release, 0), order(n, Call::Associate, 0)];
+        let orders = [both(1), both(2)].concat();
+        let closed = |releases| Room { calls: 8, releases };
+        assert_eq!(picked(&orders, &[], closed(0)), []);
+        assert_eq!(picked(&orders, &[], closed(1)), [(1, Call::Release)]);
+        // One that never succeeds goes by its own pauses.
+        let mut stuck = order(3, Call::Release, 0);
+        stuck.tries = 3;
+        let orders = [orders, vec![stuck]].concat();
+        let expected = [(1, Call::Release), (3, Call::Release)];
+        assert_eq!(picked(&orders, &[], closed(1)), expected);
+    }
+
+    #[test]
+    fn the_clouds_own_wish_is_followed_within_bounds() {
+        let second = Duration::from_secs(1);
+        let fault = |wish: Option<u64>| Fault::Cloud {
+            text: String::new(),
+            retry_after: wish.map(Duration::from_secs),
+        };
+        assert_eq!(after(&fault(None), second), second);
+        assert_eq!(after(&fault(Some(7)), second), 7 * second);
+        assert_eq!(after(&fault(Some(0)), second), second);
+        assert_eq!(after(&fault(Some(700)), second), PAUSE_MAX);
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use civ_crash::step;
 use civ_orch::cycle::{Event, Phase};
 use civ_orch::scan::{Event as ScanEvent, Phase as ScanPhase};
 use civ_store::scan::Source;
@@ -77,7 +78,10 @@ async fn turn(runner: &Runner, job: &mut Option<Arc<Job>>) -> Result<Duration, S
                 let least = Duration::from_millis(5);
                 return Ok(due.map_or(poll, |due| due.clamp(least, poll)));
             }
-            app.write(|tx| cycle::step(tx, &Event::Tick)).await?;
+            step!(
+                CycleTick,
+                app.write(|tx| cycle::step(tx, &Event::Tick)).await
+            )?;
         }
     }
     Ok(Duration::ZERO)
@@ -102,7 +106,7 @@ async fn clear(runner: &Runner) -> Result<(), StoreError> {
             }
             Ok(Some(n))
         });
-        match chunk.await? {
+        match step!(ClearChunk, chunk.await)? {
             Some(n) => n_deleted += n,
             None => return Ok(()),
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use civ_orch::backoff::CloudGate;
 use civ_types::Utc;
+use tokio::sync::watch;
 use uuid::Uuid;
 
 #[derive(Debug, Default)]
@@ -17,10 +18,24 @@ struct State {
     why: String,
 }
 
-/// Whether claims are made.
-#[derive(Debug, Default)]
+/// Whether claims are made: the circuit breaker of the cloud.
+///
+/// Closed by a fault, it lets nothing through until its pause is over, then one call that finds
+/// out whether the cloud is back, and everything once that is answered.
+#[derive(Debug)]
 pub struct Gate {
     state: Mutex<State>,
+    /// What the cloud said first, while it is not well.
+    outage: watch::Sender<Option<String>>,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self {
+            state: Mutex::default(),
+            outage: watch::Sender::new(None),
+        }
+    }
 }
 
 /// A number from 0 to 1 that differs from process to process and call to call.
@@ -39,7 +54,8 @@ impl Gate {
     pub fn fault(&self, now: Utc, why: &str, retry_after: Option<Duration>) {
         let mut state = self.state();
         if state.why.is_empty() {
-            tracing::warn!(why, "the cloud is not well: claims pause");
+            tracing::warn!(why, "the cloud is not well: claims and releases pause");
+            self.outage.send_replace(Some(why.to_owned()));
         }
         why.clone_into(&mut state.why);
         state.gate.fault(now, retry_after, jitter());
@@ -49,8 +65,9 @@ impl Gate {
     pub fn answered(&self) {
         let mut state = self.state();
         if !state.why.is_empty() {
-            tracing::info!("the cloud answers again: claims resume");
+            tracing::info!("the cloud answers again: releases and claims resume");
             state.why.clear();
+            self.outage.send_replace(None);
         }
         state.gate.answered();
     }
@@ -69,6 +86,18 @@ impl Gate {
         } else {
             0
         }
+    }
+
+    /// How many releases may be started now, while `n_open` calls are under way. Claims count the
+    /// releases that are due among the open calls: when the cloud is back, releases go first.
+    #[must_use]
+    pub fn releases_max(&self, now: Utc, n_open: usize) -> usize {
+        self.state().gate.claims_max(now, n_open)
+    }
+
+    /// Follows whether the cloud is well: what it said first while it is not.
+    pub fn outages(&self) -> watch::Receiver<Option<String>> {
+        self.outage.subscribe()
     }
 
     /// When claims may resume, if they are paused.

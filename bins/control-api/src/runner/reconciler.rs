@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use civ_boot::chain::Chain;
 use civ_cloud::Fault;
+use civ_crash::step;
 use civ_orch::backoff::pause;
 use civ_orch::reconcile::{Held, Repair, Seen, reconcile};
 use civ_store::{StoreError, leases};
@@ -39,6 +40,8 @@ pub(super) async fn run(runner: Runner) {
                 runner.gate.answered();
                 runner.gate.reconciled();
                 runner.app.hub().schedule.notify_one();
+                // Releases may have waited for the cloud to be back.
+                runner.app.hub().outbox.notify_one();
                 if n_repairs > 0 {
                     tracing::warn!(n_repairs, "cloud and database differed");
                 }
@@ -107,10 +110,8 @@ async fn release_orphan(runner: &Runner, seen: Seen) -> Result<bool, NotReconcil
         return Ok(false);
     }
     tracing::warn!(address = %seen.address, port = %seen.port, "found without an owner: releasing");
-    Ok(runner
-        .app
-        .write(move |tx| leases::adopt_orphan(tx, &seen))
-        .await?)
+    let adopted = runner.app.write(move |tx| leases::adopt_orphan(tx, &seen));
+    Ok(step!(AdoptOrphan, adopted.await)?)
 }
 
 async fn requeue_detached(runner: &Runner, lease: &Held) -> Result<bool, NotReconciled> {
@@ -124,8 +125,8 @@ async fn requeue_detached(runner: &Runner, lease: &Held) -> Result<bool, NotReco
     let seen = fresh.map_or_else(|| "no such floating IP".to_owned(), |fip| fip.usage());
     tracing::warn!(address = %lease.address, seen, "not on our port though it should be");
     let lease = lease.clone();
-    Ok(runner
+    let requeued = runner
         .app
-        .write(move |tx| leases::detached(tx, &lease, &seen))
-        .await?)
+        .write(move |tx| leases::detached(tx, &lease, &seen));
+    Ok(step!(Detached, requeued.await)?)
 }

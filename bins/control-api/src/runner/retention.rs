@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use civ_crash::step;
 use civ_store::retention;
 
 use super::{Runner, complain};
@@ -14,7 +15,8 @@ const FAULT_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(runner: Runner) {
     loop {
-        let pause = match runner.app.write(|tx| retention::step(tx)).await {
+        let cut = runner.app.write(|tx| retention::step(tx));
+        let pause = match step!(Retention, cut.await) {
             Ok(true) => STEP_PAUSE,
             Ok(false) => {
                 tokio::select! {

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use civ_crash::step;
+use civ_orch::backoff::speaks_for_the_cloud;
 use civ_store::{StoreError, leases, queue};
 use civ_types::Utc;
 
@@ -41,14 +43,15 @@ async fn round(runner: &Runner) -> Result<Duration, StoreError> {
             Ok((queue::next_due(conn, now)?, leases::orders(conn)?))
         })
         .await?;
-    // A release that waits for its next try is no call under way: one that never succeeds must
-    // not keep the others from being claimed.
+    // A release that waits for its next try is no call under way, and one that never succeeds
+    // must not keep the others from being claimed.
     let n_open = orders
         .iter()
-        .filter(|order| order.not_before <= now)
+        .filter(|order| order.not_before <= now && speaks_for_the_cloud(order.tries))
         .count();
     if due.is_some_and(|due| due <= now) {
-        let n = app.write(move |tx| queue::tick(tx, TICKS_MAX)).await?;
+        let ticked = app.write(move |tx| queue::tick(tx, TICKS_MAX));
+        let n = step!(Tick, ticked.await)?;
         if n == TICKS_MAX as usize {
             app.hub().schedule.notify_one();
         }
@@ -59,7 +62,8 @@ async fn round(runner: &Runner) -> Result<Duration, StoreError> {
         .min(room(n_open, app.timers().max_parallel_cloud_calls));
     if max > 0 {
         let fresh = app.fresh_validators();
-        app.write(move |tx| queue::claim(tx, &fresh, max)).await?;
+        let claimed = app.write(move |tx| queue::claim(tx, &fresh, max));
+        step!(Claim, claimed.await)?;
     }
     let longest = Duration::from_secs(app.timers().poll_interval_seconds.into());
     let after = app.now();

@@ -9,6 +9,7 @@ use std::time::Duration;
 use civ_boot::chain::Chain;
 use civ_cloud::walk::{Next, Walk};
 use civ_cloud::{Listed, Page};
+use civ_crash::step;
 use civ_orch::backoff::pause;
 use civ_orch::scan::Event;
 use civ_store::scan::{self, Found, Source};
@@ -60,7 +61,7 @@ async fn recover(runner: &Runner) {
             scan::forget(tx)?;
             scan::is_planned(tx)
         });
-        match planned.await {
+        match step!(ScanRecover, planned.await) {
             Ok(true) => {
                 tracing::warn!("a scan was cut off while it enqueued: going on with it");
                 drain(runner, None).await;
@@ -135,11 +136,8 @@ pub(super) async fn perform(runner: &Runner, job: &Job) {
         Err(NotPlanned::Cloud(why)) => {
             tracing::warn!(why, "a scan failed");
             let (source, text) = (job.source, why.clone());
-            let noted = runner
-                .app
-                .write(move |tx| scan::failed(tx, source, &text))
-                .await;
-            if let Err(error) = noted {
+            let noted = runner.app.write(move |tx| scan::failed(tx, source, &text));
+            if let Err(error) = step!(ScanFailed, noted.await) {
                 complain("the failure of a scan could not be noted", &error);
             }
             job.step(&Event::Failed(why), runner.app.now());
@@ -159,16 +157,19 @@ async fn discover(runner: &Runner, job: &Job) -> Result<(), NotPlanned> {
     let (app, is_dry) = (&runner.app, job.scan().dry_run);
     let (found, free) = list(runner, job).await?;
     if is_dry {
-        app.write(move |tx| scan::counted(tx, &found)).await?;
+        let counted = app.write(move |tx| scan::counted(tx, &found));
+        step!(ScanCounted, counted.await)?;
         job.step(&Event::Listed, app.now());
         return Ok(());
     }
-    app.write(scan::forget).await?;
+    step!(ScanForget, app.write(scan::forget).await)?;
     for chunk in free.chunks(NOTE_CHUNK) {
         let chunk = chunk.to_vec();
-        app.write(move |tx| scan::note(tx, &chunk)).await?;
+        let noted = app.write(move |tx| scan::note(tx, &chunk));
+        step!(ScanNote, noted.await)?;
     }
-    if job.cancel.is_cancelled() || !app.write(move |tx| scan::plan(tx, &found)).await? {
+    let planned = app.write(move |tx| scan::plan(tx, &found));
+    if job.cancel.is_cancelled() || !step!(ScanPlan, planned.await)? {
         return Err(NotPlanned::Cancelled);
     }
     job.step(&Event::Listed, app.now());
@@ -176,11 +177,97 @@ async fn discover(runner: &Runner, job: &Job) -> Result<(), NotPlanned> {
     Ok(())
 }
 
+/// Floating IPs by id, each as it was seen last: its address, and whether it is free.
+type Rows = BTreeMap<FipId, (Address, bool)>;
+
 /// Reads everything; the free addresses in ascending order, each once.
 async fn list(runner: &Runner, job: &Job) -> Result<(Found, Vec<Address>), NotPlanned> {
-    let mut all: BTreeMap<FipId, (Address, bool)> = BTreeMap::new();
+    let mut rows = pass(runner, job).await?;
+    let proof = match count(runner, job).await? {
+        Some(n) if n == rows.len() as u64 => Proof::Counted,
+        counted => {
+            let again = pass(runner, job).await?;
+            let proof = proof(&rows, &again, counted);
+            // What either pass has seen counts, as it was seen last.
+            rows.extend(again);
+            proof
+        }
+    };
+    let discovered = rows.len() as u64;
+    tell(runner, discovered, proof).await?;
+    let is_ours = |address: &Address| runner.app.families().contains(&address.family());
+    let free: BTreeSet<Address> = rows
+        .into_values()
+        .filter_map(|(address, is_free)| is_free.then_some(address))
+        .filter(is_ours)
+        .collect();
+    let found = Found {
+        source: job.source,
+        pages: job.scan().pages,
+        discovered,
+        free: free.len() as u64,
+    };
+    Ok((found, free.into_iter().collect()))
+}
+
+/// Why a listing is held to be complete. Services have changed how they link pages, and then
+/// lists ended early without any error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Proof {
+    /// It has as many rows as the cloud itself counts.
+    Counted,
+    /// Two passes saw the same.
+    Repeated,
+    /// Neither.
+    None {
+        /// What the cloud counts, if it tells.
+        counted: Option<u64>,
+    },
+}
+
+fn proof(first: &Rows, again: &Rows, counted: Option<u64>) -> Proof {
+    if counted == Some(again.len() as u64) {
+        return Proof::Counted;
+    }
+    // Both passes may end early at the same place: not where the cloud counts more than they saw.
+    let has_more = counted.is_some_and(|n| (again.len() as u64) < n);
+    if !has_more && first.keys().eq(again.keys()) {
+        return Proof::Repeated;
+    }
+    Proof::None { counted }
+}
+
+/// Says what a listing is worth: in the log, and in the history if that is in doubt.
+async fn tell(runner: &Runner, discovered: u64, proof: Proof) -> Result<(), StoreError> {
+    let Proof::None { counted } = proof else {
+        tracing::info!(discovered, ?proof, "the list of floating IPs is complete");
+        return Ok(());
+    };
+    tracing::warn!(
+        discovered,
+        counted,
+        "the list of floating IPs may be incomplete: what is missing is found by a later scan"
+    );
+    let job = move |tx: &mut WriteTx<'_>| scan::unproven(tx, discovered, counted);
+    step!(ScanUnproven, runner.app.write(job).await)
+}
+
+/// How many there are by the cloud's own count. A cloud that cannot say is no fault of the scan.
+async fn count(runner: &Runner, job: &Job) -> Result<Option<u64>, NotPlanned> {
+    match unless_cancelled(runner, job, runner.cloud.count()).await? {
+        Ok(counted) => Ok(counted),
+        Err(fault) => {
+            tracing::debug!(error = %Chain(&fault), "the cloud does not say how many there are");
+            Ok(None)
+        }
+    }
+}
+
+/// One pass over all pages.
+async fn pass(runner: &Runner, job: &Job) -> Result<Rows, NotPlanned> {
+    let mut all = Rows::new();
     let (mut walk, mut marker) = (Walk::default(), None);
-    let (mut pages, mut free) = (0, 0_u64);
+    let mut free = 0_u64;
     loop {
         let page = page(runner, job, marker.as_ref()).await?;
         let ids = page.rows.iter().map(|row| row.id.clone());
@@ -196,7 +283,6 @@ async fn list(runner: &Runner, job: &Job) -> Result<(Found, Vec<Address>), NotPl
             free -= u64::from(before.is_some_and(|(_, was_free)| was_free));
             free += u64::from(is_free);
         }
-        pages += 1;
         if next == Ok(Next::End) {
             all.retain(|id, _| walk.saw(id));
             free = all.values().filter(|(_, is_free)| *is_free).count() as u64;
@@ -205,23 +291,9 @@ async fn list(runner: &Runner, job: &Job) -> Result<(Found, Vec<Address>), NotPl
         job.step(&Event::Page { discovered, free }, runner.app.now());
         match next.map_err(|endless| NotPlanned::Cloud(endless.to_string()))? {
             Next::After(id) => marker = id,
-            Next::End => break,
+            Next::End => return Ok(all),
         }
     }
-    let discovered = all.len() as u64;
-    let is_ours = |address: &Address| runner.app.families().contains(&address.family());
-    let free: BTreeSet<Address> = all
-        .into_values()
-        .filter_map(|(address, is_free)| is_free.then_some(address))
-        .filter(is_ours)
-        .collect();
-    let found = Found {
-        source: job.source,
-        pages,
-        discovered,
-        free: free.len() as u64,
-    };
-    Ok((found, free.into_iter().collect()))
 }
 
 /// One page, asked for again after faults that pass.
@@ -264,10 +336,8 @@ async fn drain(runner: &Runner, job: Option<&Job>) {
     let app = &runner.app;
     let mut all = Enqueued::default();
     while !runner.shutdown.is_cancelled() {
-        let applied = app
-            .write(|tx: &mut WriteTx<'_>| scan::apply(tx, CHUNK))
-            .await;
-        let applied = match applied {
+        let applied = app.write(|tx: &mut WriteTx<'_>| scan::apply(tx, CHUNK));
+        let applied = match step!(ScanChunk, applied.await) {
             Ok(applied) => applied,
             Err(error) => {
                 complain("what a scan has found could not be enqueued", &error);

@@ -6,6 +6,7 @@ use civ_orch::cycle::{Event, PhaseName};
 use civ_store::scan::{Found, Source};
 use civ_store::seed::Seed;
 use civ_store::{StoreError, WriteTx, cycle, queue, scan, seed};
+use civ_testkit::eventually;
 use serde_json::{Value, json};
 
 use crate::place::{Place, Service, nth, texts};
@@ -403,6 +404,11 @@ async fn a_release_that_does_not_come_is_not_waited_for_for_ever() {
     service.post(START, json!({})).await;
     let clearing = |scan: &Value| scan["state"] == "clearing";
     service.when(SCAN, "clearing", clearing).await;
+    // The grace counts from here: before, the clock would be moved for nothing.
+    eventually("the queue is cleared", async || {
+        (service.events("queue_cleared").await.len() == 1).then_some(())
+    })
+    .await;
     place.clock.on_by(601);
     let scanned = |cycle: &Value| cycle["last_scanned_free"] == 1;
     service.when(CYCLE, "scanned", scanned).await;

@@ -4,4 +4,5 @@
 
 mod auto_cycle;
 mod place;
+mod readiness;
 mod scan;

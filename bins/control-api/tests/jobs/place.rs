@@ -178,6 +178,11 @@ impl Service {
         (status, serde_json::from_str(&text).unwrap_or(Value::Null))
     }
 
+    /// What `/readyz` says.
+    pub(crate) async fn readiness(&self) -> (u16, Value) {
+        self.ask("GET", "/../../readyz", None).await
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Value {
         let (status, body) = self.ask("GET", path, None).await;
         assert_eq!(status, 200, "{path}: {body}");

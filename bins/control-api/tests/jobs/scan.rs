@@ -212,6 +212,52 @@ async fn a_listing_that_fails_leaves_the_queue_as_it_was() {
 }
 
 #[tokio::test]
+async fn a_list_that_ended_early_is_read_again() {
+    let place = Place::new("", "list_page_size: 7").with_fips(40);
+    place.cloud.script_page(None);
+    place.cloud.script_page(Some(PageTrouble::EndsEarly));
+    let service = place.start().await;
+    let (_, lists) = waited(&service).await;
+    assert_eq!(lists["scanned_free"], 40, "{lists}");
+    assert_eq!(service.get(SCAN).await["pages"], 2 + 6);
+    assert!(service.events("fip_scan_unproven").await.is_empty());
+    service.end().await;
+}
+
+#[tokio::test]
+async fn a_cloud_that_counts_nothing_is_read_twice() {
+    let place = Place::new("", "list_page_size: 7").with_fips(40);
+    place.cloud.say_count(None);
+    let service = place.start().await;
+    let (_, lists) = waited(&service).await;
+    assert_eq!(lists["scanned_free"], 40, "{lists}");
+    assert_eq!(service.get(SCAN).await["pages"], 2 * 6);
+    assert!(service.events("fip_scan_unproven").await.is_empty());
+    service.end().await;
+}
+
+#[tokio::test]
+async fn a_list_that_cannot_be_proved_is_taken_and_told() {
+    let place = Place::new("", "list_page_size: 7").with_fips(40);
+    place.cloud.say_count(Some(50));
+    let service = place.start().await;
+    let (_, lists) = waited(&service).await;
+    assert_eq!(lists["scanned_free"], 40, "{lists}");
+    let told = service.events("fip_scan_unproven").await;
+    assert_eq!(told.len(), 1);
+    assert_eq!(
+        (&told[0]["discovered"], &told[0]["counted"]),
+        (&json!(40), &json!(50))
+    );
+    // More rows than it counts are no sign of an early end: who sees other projects, too.
+    place.cloud.say_count(Some(30));
+    let (_, lists) = waited(&service).await;
+    assert_eq!(lists["scanned_free"], 40, "{lists}");
+    assert_eq!(service.events("fip_scan_unproven").await.len(), 1);
+    service.end().await;
+}
+
+#[tokio::test]
 async fn a_refusal_is_not_asked_again() {
     let place = Place::new("", "page_retries: 5").with_fips(1);
     let refusal = ReadFault::lasting("you may not list");
@@ -445,6 +491,7 @@ async fn ten_thousand_with_a_broken_page_a_429_an_ended_token_and_a_vanished_mar
         "complete, ascending, each once"
     );
     assert_eq!(service.queue().await, expected);
+    assert_eq!(free_in_peace(&service).await, lists["scanned_free"]);
     let met = |name: &str| {
         calls
             .iter()
@@ -458,6 +505,14 @@ async fn ten_thousand_with_a_broken_page_a_429_an_ended_token_and_a_vanished_mar
     assert!(sim.faults().is_empty() && sim.unknown_calls().is_empty());
     service.end().await;
     drop(server);
+}
+
+/// What a scan counts that nothing disturbs: one that was deleted meanwhile is not in it.
+async fn free_in_peace(service: &Service) -> Value {
+    let dry = "/admin/ips/scan?dry_run=true&wait=true";
+    let (status, lists) = service.ask("POST", dry, None).await;
+    assert_eq!(status, 200, "{lists}");
+    lists["scanned_free"].clone()
 }
 
 /// How long after the answer with that status the next call came.

@@ -1,8 +1,10 @@
 //! Exports: whole, in order, in both forms.
 
+use civ_testkit::eventually;
 use serde_json::Value;
+use tokio::io::AsyncReadExt as _;
 
-use crate::ground::Service;
+use crate::ground::{Service, until};
 
 #[tokio::test]
 async fn the_registry_comes_whole_however_many_pages_it_takes() {
@@ -75,5 +77,50 @@ async fn an_export_of_nothing_has_its_names_and_bad_values_are_refused() {
         assert_eq!(told.status(), 400, "{wrong}");
         assert!(told.json()["error"].is_string());
     }
+    service.end().await;
+}
+
+/// As many rows as one call may add: far more than the buffers of a connection hold.
+async fn large(service: &Service) {
+    service.enqueue("198.18.0.0/16").await;
+}
+
+const REGISTRY: &str =
+    "GET /api/v1/admin/registry/export?format=jsonl HTTP/1.1\r\nhost: test\r\n\r\n";
+
+#[tokio::test]
+async fn a_client_that_goes_away_midway_ends_the_work() {
+    let service = Service::start().await;
+    large(&service).await;
+    for path in ["registry/export", "registry/export?format=jsonl"] {
+        let request = format!("GET /api/v1/admin/{path} HTTP/1.1\r\nhost: test\r\n\r\n");
+        let mut stream = service.open(&request).await;
+        until(&mut stream, "198.18.").await;
+        assert_eq!(service.connections(), 1, "{path}");
+        drop(stream);
+        eventually("nobody is served any more", async || {
+            (service.connections() == 0).then_some(())
+        })
+        .await;
+    }
+    // Neither it nor anybody else was harmed.
+    let whole = service.get("/api/v1/admin/registry/export").await;
+    assert_eq!(whole.body.lines().count(), 1 + 65_536);
+    service.end().await;
+}
+
+#[tokio::test]
+async fn an_export_that_breaks_off_has_no_last_chunk() {
+    let service = Service::start().await;
+    large(&service).await;
+    let mut stream = service.open(REGISTRY).await;
+    until(&mut stream, "198.18.").await;
+    service.shut_down();
+    let mut rest = Vec::new();
+    // A connection that is cut off may end with an error, too.
+    drop(stream.read_to_end(&mut rest).await);
+    let rest = String::from_utf8_lossy(&rest);
+    assert!(!rest.ends_with("0\r\n\r\n"), "{}", rest.len());
+    assert!(!rest.contains("198.18.255.255"), "it was whole already");
     service.end().await;
 }

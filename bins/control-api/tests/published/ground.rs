@@ -93,6 +93,20 @@ impl Service {
         }
     }
 
+    /// Connections that the service holds.
+    pub(crate) fn connections(&self) -> usize {
+        let running = self.context.tasks.running();
+        running
+            .iter()
+            .find(|(name, _)| *name == "connection")
+            .map_or(0, |(_, n)| *n)
+    }
+
+    /// Begins the end, without waiting for it.
+    pub(crate) fn shut_down(&self) {
+        self.context.shutdown.cancel();
+    }
+
     pub(crate) async fn end(self) {
         self.context.shutdown.cancel();
         let ended = tokio::time::timeout(PATIENCE, self.context.tasks.ended()).await;

@@ -139,6 +139,67 @@ fn check_writes() -> [Case; 7] {
     ]
 }
 
+fn job_writes() -> [Case; 6] {
+    let (cycle, seconds) = ("/auto-cycle", json!({"interval_seconds": 60}));
+    let told = |n: i64| json!({"interval_seconds": n, "max_run_seconds": 0});
+    let on = |enabled: bool| json!({ "enabled": enabled });
+    let switch = |path, event_type, from, to| {
+        case("POST", path, Value::Null, event_type)
+            .before(on(from))
+            .after(on(to))
+    };
+    let (start, stop) = ("/auto-cycle/start", "/auto-cycle/stop");
+    let (started, stopped) = ("admin_auto_cycle_started", "admin_auto_cycle_stopped");
+    [
+        case("PUT", cycle, seconds.clone(), "auto_cycle_configured")
+            .before(told(3_600))
+            .after(told(60)),
+        // Nothing changes, and it is told who wanted it.
+        case("PUT", cycle, seconds, "auto_cycle_configured")
+            .before(told(60))
+            .after(told(60)),
+        switch(stop, stopped, false, false),
+        switch(start, started, false, true),
+        switch(start, started, true, true),
+        switch(stop, stopped, true, false),
+    ]
+}
+
+#[tokio::test]
+async fn the_jobs_that_an_administrator_begins_and_ends_are_told_too() {
+    let service = Ground::new("").with_tokens().start().await;
+    // The jobs themselves write events of their own, in between.
+    let of_type = async |event_type: &str| {
+        let events = told(&service).await.into_iter();
+        let mut payloads = Vec::new();
+        payloads.extend(events.filter(|(found, _)| found == event_type));
+        payloads
+    };
+    for write in job_writes() {
+        let n_before = of_type(write.event_type).await.len();
+        let body = Some(write.body).filter(|body| !body.is_null());
+        let answer = service.admin(write.method, write.path, body).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let events = of_type(write.event_type).await;
+        assert_eq!(events.len(), n_before + 1, "{}", write.path);
+        let (_, payload) = events.last().unwrap();
+        let expected = json!({"who": "admin", "from": "127.0.0.1", "what": "auto-cycle",
+            "before": write.before, "after": write.after});
+        assert_eq!(*payload, expected, "{}", write.path);
+    }
+    for (query, dry_run) in [("?dry_run=true&wait=true", true), ("?wait=true", false)] {
+        let answer = service
+            .admin("POST", &format!("/ips/scan{query}"), None)
+            .await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let events = of_type("admin_scan_requested").await;
+        let expected = json!({"who": "admin", "from": "127.0.0.1", "what": "ips scan",
+            "before": null, "after": {"dry_run": dry_run}});
+        assert_eq!(events.last().unwrap().1, expected);
+    }
+    service.end().await;
+}
+
 #[tokio::test]
 async fn every_administrative_write_leaves_one_event() {
     let service = Ground::new("").with_tokens().start().await;

@@ -463,7 +463,7 @@ async fn check_types_are_refused_with_a_reason() {
             json!({}),
             [
                 "htps",
-                "icmp, tcp, tcp-PORT, ssh, tls, tls-PORT, https, http",
+                "icmp, tcp, tcp-PORT, closed-PORT, ssh, tls, tls-PORT, https, http, dns",
             ],
         ),
         ("tcp-0", json!({}), ["tcp-0", "tcp-PORT"]),
@@ -482,9 +482,33 @@ async fn check_types_are_refused_with_a_reason() {
         ),
         (
             "https",
+            json!({"options": {"insecure": 1}}),
+            ["options.insecure", "true or false"],
+        ),
+        (
+            "https",
+            json!({"options": {"expect_status": 600}}),
+            ["options.expect_status", "100 to 599"],
+        ),
+        (
+            "https",
+            json!({"options": {"expect_body": "("}}),
+            ["options.expect_body", "regular expression"],
+        ),
+        (
+            "https",
+            json!({"options": {"ssh_hostkey": true}}),
+            [
+                "options.ssh_hostkey",
+                "expect_body, expect_status, insecure",
+            ],
+        ),
+        (
+            "closed-25",
             json!({"options": {"insecure": true}}),
             ["options.insecure", "no options"],
         ),
+        ("closed-0", json!({}), ["closed-0", "closed-PORT"]),
         ("https", json!({"options": [1]}), ["options", "map"]),
     ] {
         let path = format!("/check-types/{name}");

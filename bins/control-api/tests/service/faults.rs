@@ -58,10 +58,20 @@ async fn rule_12_an_outage_costs_no_retries_and_claims_resume_by_themselves() {
         n_calls < 20,
         "{n_calls} calls in a second to a cloud that is away"
     );
+    let told = async |kind: &str| {
+        let what = format!("the history has {kind}");
+        let look = async || {
+            let history = service.admin("GET", "/events", None).await.body;
+            history.contains(kind).then_some(())
+        };
+        eventually(&what, look).await;
+    };
+    told("cloud_unavailable").await;
     ground.cloud.set_outage(None);
     let row = service.reached("203.0.113.1", "awaiting_self_check").await;
     assert_eq!(row["RetryCount"], 0);
     assert!(!page(&service).await.contains("Claims pause"));
+    told("cloud_available").await;
     service.end().await;
 }
 

@@ -146,6 +146,40 @@ validators: [{ validator_id: v1, os_port_id: port-1 }]
 }
 
 #[tokio::test]
+async fn clients_behind_a_trusted_proxy_are_counted_each_for_itself() {
+    for (proxies, own) in [("[127.0.0.0/8]", true), ("[]", false)] {
+        let yaml = format!(
+            "server: {{ listen_addr: \"127.0.0.1:0\", open_requests_per_second: 1, \
+             trusted_proxies: {proxies} }}\n\
+             validators: [{{ validator_id: v1, os_port_id: port-1 }}]\n"
+        );
+        let service = Ground::whole(&yaml).start().await;
+        let beat = async |client: &str| {
+            let headers = [("x-forwarded-for", client)];
+            let path = "/api/v1/agents/v1/heartbeat";
+            let told = service.client.send("POST", path, &headers, None).await;
+            told.status
+        };
+        let mut status = 200;
+        for _ in 0..50 {
+            status = beat("198.51.100.1").await;
+            if status != 200 {
+                break;
+            }
+        }
+        assert_eq!(status, 429);
+        // Ten others in a row: at one a second they cannot all share what one client has.
+        let mut statuses = Vec::new();
+        for n in 10..20 {
+            statuses.push(beat(&format!("198.51.100.{n}")).await);
+        }
+        let all_served = statuses.iter().all(|status| *status == 200);
+        assert_eq!(all_served, own, "{proxies}: {statuses:?}");
+        service.end().await;
+    }
+}
+
+#[tokio::test]
 async fn it_is_ready_until_it_is_told_to_end() {
     let service = Ground::new("").start().await;
     assert_eq!(

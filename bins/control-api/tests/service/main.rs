@@ -7,6 +7,7 @@
 
 mod access;
 mod audit;
+mod bounds;
 mod bulk;
 mod config_api;
 mod config_midway;
@@ -20,6 +21,8 @@ mod page;
 mod polls;
 mod queue;
 mod registry;
+mod reports;
 mod restart;
 mod soak;
+mod timing;
 mod walk;

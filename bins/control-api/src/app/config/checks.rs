@@ -1,15 +1,20 @@
 //! Target groups and the check types that refer to them.
 
 use civ_store::{StoreError, WriteTx, check_types, targets};
-use civ_types::CheckName;
+use civ_types::{CheckName, EGRESS_CHECKS, OptionKind};
+use regex::RegexBuilder;
 use serde_json::{Map, Value, json};
 
 use super::super::audit::{Caller, Change, record};
 use super::super::{App, AppError};
-use crate::config::{EGRESS_CHECKS, is_egress_check, is_target};
+use crate::config::is_target;
 
 /// Longest name of a group, in characters, as for every other name.
 const NAME_CHARS_MAX: usize = 128;
+/// Longest regular expression of an option, in characters.
+const PATTERN_CHARS_MAX: usize = 1024;
+/// Most memory of a compiled one, in bytes: `(a{1000}){1000}` is short, too.
+const PATTERN_SIZE_MAX: usize = 1024 * 1024;
 
 /// A named list of targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,21 +83,51 @@ fn check_targets(targets: &[String]) -> Result<(), AppError> {
 }
 
 fn check_name(name: &str) -> Result<CheckName, AppError> {
-    let known = CheckName::parse(name).ok().filter(is_egress_check);
+    let known = CheckName::parse(name).ok().filter(CheckName::is_egress);
     known.ok_or_else(|| {
         let allowed = format!("there are the check types {EGRESS_CHECKS}");
         AppError::bad("name", name, allowed)
     })
 }
 
-/// No check type has options: any is refused by its name.
+/// An option that the check type does not have, or a value that it cannot have, is refused by its
+/// name: an agent would not know what to do with it.
 fn check_options(name: &CheckName, options: &Map<String, Value>) -> Result<(), AppError> {
-    match options.iter().next() {
-        Some((option, value)) => Err(AppError::BadInput(format!(
-            "options.{option}: {value} is not allowed: check type {name} has no options"
-        ))),
-        None => Ok(()),
+    for (option, value) in options {
+        let allowed = match name.option(option) {
+            Some(kind) if fits(kind, value) => continue,
+            Some(kind) => format!("give {}", kind.allowed()),
+            None => known_options(name),
+        };
+        return Err(AppError::BadInput(format!(
+            "options.{option}: {value} is not allowed: {allowed}"
+        )));
     }
+    Ok(())
+}
+
+fn known_options(name: &CheckName) -> String {
+    let known: Vec<_> = name.options().map(|(option, _)| option).collect();
+    if known.is_empty() {
+        format!("check type {name} has no options")
+    } else {
+        format!("check type {name} has the options {}", known.join(", "))
+    }
+}
+
+fn fits(kind: OptionKind, value: &Value) -> bool {
+    match kind {
+        OptionKind::Flag => value.is_boolean(),
+        OptionKind::Status => value.as_u64().is_some_and(|n| (100..=599).contains(&n)),
+        OptionKind::Pattern => value.as_str().is_some_and(is_pattern),
+    }
+}
+
+/// Whether an agent can use it; the bound on its size is the agent's.
+fn is_pattern(text: &str) -> bool {
+    let length = text.chars().count();
+    let compiled = RegexBuilder::new(text).size_limit(PATTERN_SIZE_MAX).build();
+    (1..=PATTERN_CHARS_MAX).contains(&length) && compiled.is_ok()
 }
 
 fn check_groups(tx: &WriteTx<'_>, groups: &[String]) -> Result<(), AppError> {
