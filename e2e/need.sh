@@ -1,5 +1,7 @@
 #!/bin/bash
-# Makes sure that the tools for building ("build") and for the offline scenario ("e2e") are there.
+# Makes sure that the tools for building ("build"), the real servers that checks are tested against
+# ("peers"), the tools for the offline scenario ("e2e") and for a real Keystone and Neutron
+# ("openstack") are there.
 # As root, or where sudo asks for no password, missing Debian packages are installed; otherwise one
 # apt-get line is printed. A package that is there costs nothing but the look.
 set -euo pipefail
@@ -20,6 +22,12 @@ for what in "$@"; do
     build)
         need build-essential cc ar make
         ;;
+    peers)
+        need openssl openssl
+        need openssh-server sshd
+        need openssh-client ssh-keygen
+        need nginx-light nginx
+        ;;
     e2e)
         need nftables nft
         need openssh-server sshd
@@ -32,8 +40,13 @@ for what in "$@"; do
         need procps sysctl
         need util-linux unshare setpriv
         ;;
+    openstack)
+        # python3 is there without venv on a bare Debian.
+        python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
+        need mariadb-server-core mariadbd
+        ;;
     *)
-        echo "usage: $0 [build] [e2e]" >&2
+        echo "usage: $0 [build] [peers] [e2e] [openstack]" >&2
         exit 2
         ;;
     esac

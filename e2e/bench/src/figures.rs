@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 use civ_types::{Clock as _, SystemClock};
 use serde::Serialize;
 
+use crate::document::replace;
 use crate::say;
 
 /// Times of many requests.
@@ -88,14 +89,14 @@ impl Figures {
         let text = serde_json::to_string_pretty(&self.0)?;
         std::fs::write(json, text + "\n").context("the figures cannot be written")?;
         if let Some(path) = document {
-            std::fs::write(path, self.document()?).context("the document cannot be written")?;
+            replace(path, "api", &self.document()?)?;
         }
         Ok(())
     }
 
     fn document(&self) -> Result<String> {
         let mut text = format!(
-            "# Performance\n\nMade by `make bench-api` on {}, on {}.\n\n\
+            "## control-api at scale\n\nMade by `make bench-api` on {}, on {}.\n\n\
              The database has 1,000,000 registry rows, 100,000 queued addresses and 5,000,000 \
              stored checks\n(`make bench-data`, seed 1). Percentiles are of 4 clients that ask \
              over HTTP without a pause, while\nagents report 1,000 results a second that are \
@@ -125,7 +126,7 @@ impl Figures {
 }
 
 /// Processors, their kind and the kernel.
-fn machine() -> String {
+pub(crate) fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let info = read("/proc/cpuinfo");
     let models: Vec<&str> = info

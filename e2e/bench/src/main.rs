@@ -1,8 +1,10 @@
 //! Measures control-api at scale: makes a large database, starts the real program on it and asks
-//! it over HTTP while results are being written.
+//! it over HTTP while results are being written. And the client of the cloud beside its peers.
 
 mod client;
+mod cloud;
 mod disk;
+mod document;
 mod figures;
 mod load;
 mod reads;
@@ -35,6 +37,12 @@ enum Mode {
     Data(DataArgs),
     /// Measures control-api on such a database
     Api(ApiArgs),
+    /// Lists floating IPs beside openstacksdk and curl
+    Cloud(cloud::CloudArgs),
+    /// Serves floating IPs to be listed; prints Keystone's address
+    CloudServe(cloud::ServeArgs),
+    /// Lists floating IPs with the product's client
+    CloudList(cloud::ListArgs),
 }
 
 #[derive(Debug, Args)]
@@ -85,13 +93,17 @@ fn main() -> Result<()> {
     rustls::crypto::ring::default_provider()
         .install_default()
         .map_err(|_other| anyhow::anyhow!("a TLS provider was installed before"))?;
-    match Line::parse().mode {
+    let mode = Line::parse().mode;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("no runtime")?;
+    match mode {
         Mode::Data(args) => data(&args),
-        Mode::Api(args) => tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .context("no runtime")?
-            .block_on(api(&args)),
+        Mode::Api(args) => runtime.block_on(api(&args)),
+        Mode::Cloud(args) => runtime.block_on(cloud::compare(&args)),
+        Mode::CloudServe(args) => runtime.block_on(cloud::serve(&args)),
+        Mode::CloudList(args) => runtime.block_on(cloud::list(&args)),
     }
 }
 

@@ -14,16 +14,27 @@
 //! | `POST /sim/expire-tokens` | all tokens end |
 //! | `DELETE /sim/ports/{id}` | the port vanishes |
 //! | `DELETE /sim/fips/{address}` | the floating IP vanishes |
+//! | `GET /sim/report` | calls by method, kind of path and status; unsupported ones with counts |
+//! | `GET /sim/clock` | the simulation's time and pace |
+//! | `PUT /sim/clock` `{"pace": "stepped"}` | another pace (`real`, `{"scaled": 60}`, `stepped`) |
+//! | `POST /sim/clock/advance` `{"ms": …}` | time passes at once |
+//! | `GET /sim/snapshot` | the whole state as a versioned document |
+//! | `PUT /sim/snapshot` | becomes what the document holds |
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::time::Duration;
 
+use civ_simkit::{Asked, Moment, Pace, Reply, Snapshot};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::calls::Call;
 use crate::faults::Rule;
-use crate::neutron::fip_value;
-use crate::reply::{Asked, Reply};
+use crate::keystone::Caller;
+use crate::neutron::{ListingTwist, View, render};
+use crate::setup::Role;
 use crate::sim::Sim;
 
 #[derive(Deserialize)]
@@ -37,6 +48,18 @@ struct Bind {
 #[serde(deny_unknown_fields)]
 struct Unbind {
     address: IpAddr,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewPace {
+    pace: Pace,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Advance {
+    ms: u64,
 }
 
 pub(crate) async fn answer(sim: &Sim, asked: &Asked) -> Reply {
@@ -81,6 +104,16 @@ pub(crate) async fn answer(sim: &Sim, asked: &Asked) -> Reply {
             }
             Err(_) => bad("the path must end in an IP address"),
         },
+        ("GET", ["report"]) => ok(&report(sim)),
+        (method, ["clock", rest @ ..]) => clock(sim, method, rest, asked),
+        ("GET", ["snapshot"]) => match sim.snapshot().await {
+            Ok(snapshot) => ok(&json!(snapshot)),
+            Err(error) => failed(&error),
+        },
+        ("PUT", ["snapshot"]) => match body::<Snapshot>(asked) {
+            Ok(snapshot) => done(sim.restore(snapshot).await),
+            Err(reply) => reply,
+        },
         _ => Reply::json(404, &json!({"error": "there is no such admin call"})),
     }
 }
@@ -100,19 +133,74 @@ fn body<T: DeserializeOwned>(asked: &Asked) -> Result<T, Reply> {
 fn done(outcome: anyhow::Result<()>) -> Reply {
     match outcome {
         Ok(()) => Reply::empty(204),
-        Err(error) => Reply::json(409, &json!({"error": error.to_string()})),
+        Err(error) => failed(&error),
     }
+}
+
+fn failed(error: &anyhow::Error) -> Reply {
+    Reply::json(409, &json!({ "error": format!("{error:#}") }))
+}
+
+fn clock(sim: &Sim, method: &str, rest: &[&str], asked: &Asked) -> Reply {
+    let clock = sim.clock();
+    match (method, rest) {
+        ("GET", []) => ok(&json!(clock.moment())),
+        ("PUT", []) => match body::<NewPace>(asked) {
+            Ok(NewPace { pace }) => {
+                let now = clock.now();
+                done(sim.set_clock(Moment { now, pace }))
+            }
+            Err(reply) => reply,
+        },
+        ("POST", ["advance"]) => match body::<Advance>(asked) {
+            Ok(Advance { ms }) => {
+                clock.advance(Duration::from_millis(ms));
+                ok(&json!(clock.moment()))
+            }
+            Err(reply) => reply,
+        },
+        _ => Reply::json(404, &json!({"error": "there is no such admin call"})),
+    }
+}
+
+/// How often what was asked, and how it ended.
+fn report(sim: &Sim) -> Value {
+    let state = sim.state();
+    let mut counts: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+    for call in state.audit.calls() {
+        let statuses = counts.entry(kind(call)).or_default();
+        *statuses.entry(call.status.to_string()).or_default() += 1;
+    }
+    json!({"calls": counts, "unsupported": state.audit.all_unsupported()})
+}
+
+/// `PUT /v2.0/floatingips/{id}`: a call without what is its own.
+fn kind(call: &Call) -> String {
+    let words = call.path.split('/').map(|part| {
+        let is_id = part.len() >= 32 || part.starts_with(|c: char| c.is_ascii_digit());
+        if is_id { "{id}" } else { part }
+    });
+    format!("{} {}", call.method, words.collect::<Vec<_>>().join("/"))
 }
 
 fn state(sim: &Sim) -> Value {
     let (attached, faults) = (sim.attached(), sim.faults());
     let state = sim.state();
-    let world = &state.world;
-    let fips: Vec<Value> = world
-        .fips()
-        .map(|fip| fip_value(fip, world, &sim.inner.setup))
-        .collect();
-    let ports: Vec<Value> = world
+    let view = View {
+        world: &state.world,
+        setup: &state.setup,
+        caller: &Caller {
+            writer: "sim".to_owned(),
+            project: None,
+            role: Role::Admin,
+        },
+        base: "",
+        twist: ListingTwist::default(),
+    };
+    let fips = state.world.fips().map(|fip| render::fip(fip, &view));
+    let fips: Vec<Value> = fips.collect();
+    let ports: Vec<Value> = state
+        .world
         .ports()
         .map(|port| json!({"id": port.id, "fixed_ips": port.fixed_ips, "ours": port.ours}))
         .collect();

@@ -1,12 +1,8 @@
 //! What was asked of the cloud, in order: the witness that audits read.
 
-use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use serde::Serialize;
-
-/// Calls that are kept; the oldest go first. A scenario of an hour makes some ten thousand.
-const CALLS_MAX: usize = 200_000;
 
 /// One call, as it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -38,23 +34,4 @@ pub struct Call {
     pub after: Option<String>,
     /// The rules that had a part in it, by name.
     pub rules: Vec<String>,
-}
-
-/// The calls so far.
-#[derive(Debug, Default)]
-pub(crate) struct CallLog {
-    calls: VecDeque<Call>,
-}
-
-impl CallLog {
-    pub(crate) fn push(&mut self, call: Call) {
-        if self.calls.len() == CALLS_MAX {
-            self.calls.pop_front();
-        }
-        self.calls.push_back(call);
-    }
-
-    pub(crate) fn all(&self) -> Vec<Call> {
-        self.calls.iter().cloned().collect()
-    }
 }

@@ -2,10 +2,14 @@
 //! seeded chance.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
+use civ_simkit::{Counter, Ending, Gate, Reply, WireFault};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::plane::Way;
+use crate::shapes;
 
 /// A fault and the calls that it meets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,6 +102,8 @@ pub enum WriteKind {
 pub enum AnswerBody {
     /// `{"NeutronError": {"type": …}}`.
     NeutronError(String),
+    /// `{"error": {"title": …}}`, as Keystone and the check of tokens answer.
+    KeystoneError(String),
     /// A page such as proxies send.
     Html,
     /// Nothing.
@@ -108,7 +114,7 @@ pub enum AnswerBody {
 
 /// What becomes of a call that was met.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Action {
     /// Waits before the call is carried out.
     DelayBefore {
@@ -127,6 +133,7 @@ pub enum Action {
         /// The body.
         body: AnswerBody,
         /// `Retry-After`, in seconds.
+        #[serde(default)]
         retry_after: Option<u64>,
     },
     /// Carries it out, and answers with this all the same.
@@ -136,7 +143,15 @@ pub enum Action {
         /// The body.
         body: AnswerBody,
         /// `Retry-After`, in seconds.
+        #[serde(default)]
         retry_after: Option<u64>,
+    },
+    /// Answers with this and an empty body instead of carrying it out.
+    AnswerUntil {
+        /// HTTP status.
+        status: u16,
+        /// `Retry-After`, as a date (RFC 9110, 5.6.7).
+        date: String,
     },
     /// Closes the connection without carrying it out.
     CutBefore,
@@ -180,6 +195,12 @@ pub enum Action {
         /// The other client's port.
         port: String,
     },
+    /// Just before the call is carried out, an agent reports the status of its floating IP: that
+    /// counts as a change if the status was another one.
+    ReportBefore,
+    /// As before, and `If-Match` is dropped, as Neutron does when it repeats a transaction that
+    /// collided with the report.
+    ReportBeforeUnseen,
     /// All tokens end before the call is looked at.
     ExpireTokens,
     /// The floating IP that the call's `marker` names is deleted before the call is carried out.
@@ -189,6 +210,97 @@ pub enum Action {
         /// Its id.
         port: String,
     },
+    /// Another client of the project makes a floating IP before the call is carried out.
+    AddFip,
+    /// A listing answers with its first page, whatever its `marker` says.
+    RepeatPage,
+    /// A listing's links are left out.
+    DropLinks,
+    /// A listing's pages have no link to the next one, whatever follows.
+    DropNext,
+    /// A listing shows what its filters leave out, too.
+    IgnoreFilters,
+    /// A listing's pages have at most so many rows, whatever its `limit` says.
+    CapPage {
+        /// Rows, at least 1.
+        rows: usize,
+    },
+    /// Reads are answered from a copy that was made when the rule was added.
+    StaleCopy,
+    /// A change of a floating IP is answered with 200 and what is there, and not carried out.
+    IgnoreWrite,
+    /// Carries it out, and its answer lacks a key.
+    DropKey {
+        /// Which, as a JSON pointer (RFC 6901), like `/floatingip/port_id`.
+        pointer: String,
+    },
+    /// Carries it out and says a wrong length of the answer's body.
+    WrongLength {
+        /// How much too large (or, negative, too small) it is.
+        by: i64,
+    },
+}
+
+impl Action {
+    /// What of it any server's wire could do; `None`: it needs to know the cloud.
+    pub(crate) fn wire(&self) -> Option<WireFault> {
+        let ms = |ms: u64| Duration::from_millis(ms);
+        Some(match self {
+            Self::DelayBefore { ms: time } => WireFault::DelayBefore(ms(*time)),
+            Self::DelayAfter { ms: time } => WireFault::DelayAfter(ms(*time)),
+            Self::Answer {
+                status,
+                body,
+                retry_after,
+            } => WireFault::Answer(made_up(*status, body, *retry_after)),
+            Self::AnswerAfter {
+                status,
+                body,
+                retry_after,
+            } => WireFault::AnswerAfter(made_up(*status, body, *retry_after)),
+            Self::AnswerUntil { status, date } => {
+                WireFault::Answer(Reply::empty(*status).with("retry-after", date))
+            }
+            Self::CutBefore => WireFault::CutBefore,
+            Self::CutAfter => WireFault::CutAfter,
+            Self::CutMidBody => WireFault::CutMidBody,
+            Self::Drip { bytes, every_ms } => WireFault::Drip {
+                bytes: *bytes,
+                every: ms(*every_ms),
+            },
+            Self::WrongLength { by } => WireFault::WrongLength(*by),
+            _ => return None,
+        })
+    }
+}
+
+fn made_up(status: u16, body: &AnswerBody, retry_after: Option<u64>) -> Reply {
+    let reply = match body {
+        AnswerBody::NeutronError(kind) => shapes::neutron(status, kind, "made up by a rule"),
+        AnswerBody::KeystoneError(title) => shapes::keystone(status, title, "made up by a rule"),
+        AnswerBody::Html => Reply::html(status, "made up by a rule"),
+        AnswerBody::Empty => Reply::empty(status),
+        AnswerBody::Garbage => Reply::new(status, "application/json", &b"\xff\x00{\"float"[..]),
+    };
+    match retry_after {
+        Some(seconds) => reply.with("retry-after", seconds.to_string()),
+        None => reply,
+    }
+}
+
+/// The answer without the key of its JSON that `pointer` names.
+pub(crate) fn without(ending: Ending, pointer: &str) -> Ending {
+    let Ending::Whole(mut reply) = ending else {
+        return ending;
+    };
+    let whole = serde_json::from_slice::<Value>(&reply.body);
+    if let (Ok(mut whole), Some((parent, key))) = (whole, pointer.rsplit_once('/')) {
+        if let Some(Value::Object(parent)) = whole.pointer_mut(parent) {
+            parent.remove(key);
+        }
+        reply.body = whole.to_string().into();
+    }
+    Ending::Whole(reply)
 }
 
 /// The part of a call that rules look at.
@@ -200,27 +312,24 @@ pub(crate) struct Subject<'a> {
     pub(crate) write: Option<WriteKind>,
 }
 
-#[derive(Debug)]
+/// A rule in force.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Armed {
     rule: Rule,
-    seen: u32,
-    dice: u64,
+    counter: Counter,
 }
 
 /// The rules in force, in the order in which they were added.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(transparent)]
 pub(crate) struct Rules {
     armed: Vec<Armed>,
 }
 
 impl Rules {
     pub(crate) fn add(&mut self, rule: Rule) {
-        let dice = rule.matches.seed;
-        self.armed.push(Armed {
-            rule,
-            seen: 0,
-            dice,
-        });
+        let counter = Counter::new(rule.matches.seed);
+        self.armed.push(Armed { rule, counter });
     }
 
     pub(crate) fn clear(&mut self) {
@@ -251,23 +360,12 @@ impl Armed {
             && subject.path.starts_with(&wanted.path_prefix)
             && (wanted.address.is_none() || wanted.address == subject.address)
             && (wanted.write.is_none() || wanted.write == subject.write);
-        if !matches {
-            return None;
-        }
-        self.seen += 1;
-        let index = self.seen.checked_sub(wanted.nth.max(1))?;
-        let is_due = wanted.count.is_none_or(|count| index < count);
-        (is_due && self.roll() < u64::from(self.rule.matches.chance_percent))
-            .then(|| self.rule.clone())
-    }
-
-    /// 0 to 99: `SplitMix64` (Steele, Lea, Flood 2014), which any seed suits.
-    const fn roll(&mut self) -> u64 {
-        self.dice = self.dice.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.dice;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % 100
+        let gate = Gate {
+            nth: wanted.nth,
+            count: wanted.count,
+            chance_percent: wanted.chance_percent,
+        };
+        (matches && self.counter.meets(&gate)).then(|| self.rule.clone())
     }
 }
 

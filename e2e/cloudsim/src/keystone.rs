@@ -1,14 +1,19 @@
 //! Keystone v3: discovery, tokens by password and application credential, the catalog.
+//!
+//! Users and projects are the set-up's; what they may do is theirs too.
 
-use std::collections::BTreeMap;
+mod tokens;
 
-use jiff::{SignedDuration, Timestamp};
+use civ_simkit::{Asked, Reply};
+use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::time::Instant;
-use uuid::Uuid;
 
-use crate::reply::{Asked, Reply};
-use crate::setup::Setup;
+pub(crate) use tokens::{Caller, Tokens};
+
+use crate::ids::{hex_id, project_id, user_id};
+use crate::setup::{Role, Setup, UserSetup};
+use crate::shapes;
+use tokens::{Grant, Method};
 
 const DOMAIN_ID: &str = "default";
 const DOMAIN_NAME: &str = "Default";
@@ -16,85 +21,73 @@ const DOMAIN_NAME: &str = "Default";
 /// Keystone's own limit (`max_request_body_size`), in bytes.
 const BODY_BYTES_MAX: usize = 114_688;
 
-/// How somebody logged in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Method {
-    Password,
-    AppCredential,
+/// What Keystone has and this has not, so that it is no unknown path.
+const COLLECTIONS: [&str; 14] = [
+    "auth",
+    "users",
+    "projects",
+    "domains",
+    "roles",
+    "groups",
+    "services",
+    "endpoints",
+    "regions",
+    "credentials",
+    "policies",
+    "role_assignments",
+    "limits",
+    "registered_limits",
+];
+
+/// Keystone may also be reached below this, with a root of its own.
+const PREFIX: &str = "/identity";
+
+/// Whether a path is Keystone's.
+pub(crate) fn is_its(path: &str) -> bool {
+    [PREFIX, "/v3"].iter().any(|prefix| {
+        let rest = path.strip_prefix(prefix);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    })
 }
 
-/// A token that was given out.
-#[derive(Debug, Clone)]
-pub(crate) struct Grant {
-    method: Method,
-    is_scoped: bool,
-    ends_at: Instant,
-    issued: Timestamp,
-    expires: Timestamp,
-    pub(crate) writer: String,
-}
-
-/// The tokens that were given out and have not ended.
-#[derive(Debug, Default)]
-pub(crate) struct Tokens {
-    grants: BTreeMap<String, Grant>,
-}
-
-impl Tokens {
-    /// Who this token is from, if it still is good.
-    pub(crate) fn grant(&self, token: &str) -> Option<&Grant> {
-        let grant = self.grants.get(token)?;
-        (Instant::now() < grant.ends_at).then_some(grant)
-    }
-
-    pub(crate) fn expire_all(&mut self) {
-        self.grants.clear();
-    }
-
-    fn issue(&mut self, method: Method, is_scoped: bool, setup: &Setup) -> (String, &Grant) {
-        let now = Instant::now();
-        self.grants.retain(|_, grant| now < grant.ends_at);
-        let issued = Timestamp::now();
-        let life = SignedDuration::try_from(setup.token_ttl).unwrap_or(SignedDuration::MAX);
-        let grant = Grant {
-            method,
-            is_scoped,
-            ends_at: now + setup.token_ttl,
-            issued,
-            expires: issued.checked_add(life).unwrap_or(Timestamp::MAX),
-            writer: match method {
-                Method::Password => setup.username.clone(),
-                Method::AppCredential => "application_credential".to_owned(),
-            },
-        };
-        let random: String = (0..6)
-            .map(|_| Uuid::new_v4().simple().to_string())
-            .collect();
-        let token: String = format!("gAAAAA{random}").chars().take(183).collect();
-        let grant = self
-            .grants
-            .entry(token.clone())
-            .insert_entry(grant)
-            .into_mut();
-        (token, grant)
-    }
-}
-
-impl Grant {
-    /// Whether it names a project: Neutron shows nothing to others.
-    pub(crate) const fn is_scoped(&self) -> bool {
-        self.is_scoped
-    }
-}
-
-/// Answers what is under `/v3`; `None` if there is no such thing.
-pub(crate) fn answer(asked: &Asked, setup: &Setup, tokens: &mut Tokens) -> Option<Reply> {
-    let base = base_url(asked, setup);
-    Some(match (asked.method.as_str(), asked.path.as_str()) {
-        ("GET", "/v3" | "/v3/") => Reply::json(200, &json!({"version": version(&base)})),
-        ("POST", "/v3/auth/tokens") => log_in(asked, setup, tokens),
-        ("GET" | "HEAD" | "DELETE", "/v3/auth/tokens") => about_token(asked, setup, tokens),
-        _ => return None,
+/// Answers; `None` if it asks for something that is not simulated.
+pub(crate) fn answer(
+    asked: &Asked,
+    setup: &Setup,
+    tokens: &mut Tokens,
+    now: Timestamp,
+) -> Option<Reply> {
+    let root = base_url(asked, setup);
+    let (base, path) = match asked.path.strip_prefix(PREFIX) {
+        Some(rest) => (format!("{root}{PREFIX}"), rest),
+        None => (root.clone(), asked.path.as_str()),
+    };
+    let keystone = Keystone {
+        asked,
+        setup,
+        base: &base,
+        root: &root,
+        now,
+    };
+    let path = path.trim_end_matches('/');
+    Some(match (asked.method.as_str(), path) {
+        ("GET", "") => {
+            let values = json!({"values": [version(&base)]});
+            Reply::json(300, &json!({ "versions": values })).with("location", format!("{base}/v3/"))
+        }
+        ("GET", "/v3") => Reply::json(200, &json!({"version": version(&base)})),
+        ("POST", "/v3/auth/tokens") => keystone.log_in(tokens),
+        ("GET" | "HEAD" | "DELETE", "/v3/auth/tokens") => keystone.about_token(tokens),
+        ("GET", "/v3/auth/catalog") => keystone.catalog_alone(tokens),
+        ("GET", "/v3/auth/projects") => keystone.projects(tokens),
+        _ => {
+            let mut parts = path.trim_start_matches("/v3/").split('/');
+            let is_known = parts.next().is_some_and(|part| COLLECTIONS.contains(&part));
+            if is_known {
+                return None;
+            }
+            Reply::html(404, "Not Found")
+        }
     })
 }
 
@@ -116,80 +109,232 @@ fn version(base: &str) -> Value {
     })
 }
 
-fn log_in(asked: &Asked, setup: &Setup, tokens: &mut Tokens) -> Reply {
-    if asked.body.len() > BODY_BYTES_MAX {
-        return Reply::html(413, "Request Entity Too Large");
-    }
-    let bad = |why: &str| Reply::keystone(400, "Bad Request", why);
-    if !asked
-        .header("content-type")
-        .is_some_and(|kind| kind.contains("json"))
-    {
-        return bad("Expecting to find application/json in Content-Type header.");
-    }
-    let Some(body) = asked.json::<Value>() else {
-        return bad("Malformed JSON in request body.");
-    };
-    let auth = &body["auth"];
-    let identity = &auth["identity"];
-    let Some([method]) = identity["methods"].as_array().map(Vec::as_slice) else {
-        return bad("Invalid input for field 'identity/methods'.");
-    };
-    let base = base_url(asked, setup);
-    let checked = match method.as_str() {
-        Some("password") => by_password(auth, setup, &base),
-        Some("application_credential") => by_credential(auth, setup, &base),
-        _ => Err(Reply::unauthorized(&base)),
-    };
-    match checked {
-        Ok((method, is_scoped)) => {
-            let (token, grant) = tokens.issue(method, is_scoped, setup);
-            let has_catalog = asked.param("nocatalog").is_none();
-            Reply::json(201, &token_body(grant, setup, &base, has_catalog))
-                .with("x-subject-token", token)
-                .with("vary", "X-Auth-Token")
-        }
-        Err(reply) => reply,
-    }
+/// The set-up's first user, who has the application credential, and all others.
+pub(crate) fn users(setup: &Setup) -> Vec<UserSetup> {
+    let mut users = vec![UserSetup {
+        name: setup.username.clone(),
+        password: setup.password.clone(),
+        project: setup.project.clone(),
+        role: Role::Member,
+    }];
+    users.extend(setup.users.iter().cloned());
+    users
 }
 
-fn by_password(auth: &Value, setup: &Setup, base: &str) -> Result<(Method, bool), Reply> {
-    let user = &auth["identity"]["password"]["user"];
-    let is_user = names(user, &setup.username, &user_id(setup));
-    if !is_user || user["password"].as_str() != Some(setup.password.as_str()) {
-        return Err(Reply::unauthorized(base));
-    }
-    let Some(scope) = auth.get("scope") else {
-        return Ok((Method::Password, false));
-    };
-    if !names(&scope["project"], &setup.project, &project_id(setup)) {
-        return Err(Reply::unauthorized(base));
-    }
-    Ok((Method::Password, true))
+/// One request.
+struct Keystone<'a> {
+    asked: &'a Asked,
+    setup: &'a Setup,
+    /// Where Keystone is reached.
+    base: &'a str,
+    /// Where everything is reached.
+    root: &'a str,
+    now: Timestamp,
 }
 
-fn by_credential(auth: &Value, setup: &Setup, base: &str) -> Result<(Method, bool), Reply> {
-    if auth.get("scope").is_some() {
-        let message = "Application credentials cannot request a scope.";
-        return Err(Reply::keystone(401, "Unauthorized", message));
-    }
-    let credential = &auth["identity"]["application_credential"];
-    let is_known = match credential["id"].as_str() {
-        Some(id) => id == setup.app_credential_id,
-        None => {
-            credential["name"].as_str() == Some(setup.app_credential_name.as_str())
-                && names(&credential["user"], &setup.username, &user_id(setup))
+impl Keystone<'_> {
+    fn log_in(&self, tokens: &mut Tokens) -> Reply {
+        if self.asked.body.len() > BODY_BYTES_MAX {
+            return Reply::html(413, "Request Entity Too Large");
         }
-    };
-    if !is_known {
-        let id = credential["id"].as_str().unwrap_or_default();
-        let message = format!("Could not find Application Credential: {id}.");
-        return Err(Reply::keystone(404, "Not Found", &message));
+        let bad = |why: &str| shapes::keystone(400, "Bad Request", why);
+        let kind = self.asked.header("content-type");
+        if !kind.is_some_and(|kind| kind.contains("json")) {
+            return bad("Expecting to find application/json in Content-Type header.");
+        }
+        let Some(body) = self.asked.json::<Value>() else {
+            return bad("Malformed JSON in request body.");
+        };
+        let auth = &body["auth"];
+        let Some([method]) = auth["identity"]["methods"].as_array().map(Vec::as_slice) else {
+            return bad("Invalid input for field 'identity/methods'.");
+        };
+        let checked = match method.as_str() {
+            Some("password") => self.by_password(auth),
+            Some("application_credential") => self.by_credential(auth),
+            Some("token") => self.by_token(auth, tokens),
+            _ => Err(shapes::unauthorized(self.base)),
+        };
+        match checked {
+            Ok((method, user, project)) => {
+                let grant = Grant::new(method, &user, project, self.setup, self.now);
+                let token = tokens.issue(grant.clone(), self.now);
+                let has_catalog = self.asked.param("nocatalog").is_none();
+                Reply::json(201, &self.token_body(&grant, has_catalog))
+                    .with("x-subject-token", token)
+                    .with("vary", "X-Auth-Token")
+            }
+            Err(reply) => reply,
+        }
     }
-    if credential["secret"].as_str() != Some(setup.app_credential_secret.as_str()) {
-        return Err(Reply::unauthorized(base));
+
+    fn by_password(&self, auth: &Value) -> Result<(Method, UserSetup, Option<String>), Reply> {
+        let refused = || shapes::unauthorized(self.base);
+        let given = &auth["identity"]["password"]["user"];
+        let found = users(self.setup).into_iter().find(|user| {
+            names(given, &user.name, &user_id(&user.name))
+                && given["password"].as_str() == Some(user.password.as_str())
+        });
+        let user = found.ok_or_else(refused)?;
+        let project = self.scope(auth, &user)?;
+        Ok((Method::Password, user, project))
     }
-    Ok((Method::AppCredential, true))
+
+    /// The project that is asked for; `None`: none is.
+    fn scope(&self, auth: &Value, user: &UserSetup) -> Result<Option<String>, Reply> {
+        match auth.get("scope") {
+            None => Ok(None),
+            Some(scope) if names(&scope["project"], &user.project, &project_id(&user.project)) => {
+                Ok(Some(user.project.clone()))
+            }
+            Some(_) => Err(shapes::unauthorized(self.base)),
+        }
+    }
+
+    /// A token for another scope, or for the same.
+    fn by_token(
+        &self,
+        auth: &Value,
+        tokens: &Tokens,
+    ) -> Result<(Method, UserSetup, Option<String>), Reply> {
+        let given = auth["identity"]["token"]["id"].as_str().unwrap_or_default();
+        let grant = tokens.valid(given, self.now);
+        let user = grant.and_then(|grant| {
+            let mut all = users(self.setup).into_iter();
+            all.find(|user| user.name == grant.user)
+        });
+        let user = user.ok_or_else(|| shapes::unauthorized(self.base))?;
+        let project = self.scope(auth, &user)?;
+        Ok((Method::Token, user, project))
+    }
+
+    fn by_credential(&self, auth: &Value) -> Result<(Method, UserSetup, Option<String>), Reply> {
+        if auth.get("scope").is_some() {
+            let message = "Application credentials cannot request a scope.";
+            return Err(shapes::keystone(401, "Unauthorized", message));
+        }
+        let setup = self.setup;
+        let credential = &auth["identity"]["application_credential"];
+        let is_known = match credential["id"].as_str() {
+            Some(id) => id == setup.app_credential_id,
+            None => {
+                let user = &credential["user"];
+                credential["name"].as_str() == Some(setup.app_credential_name.as_str())
+                    && names(user, &setup.username, &user_id(&setup.username))
+            }
+        };
+        if !is_known {
+            let id = credential["id"].as_str().unwrap_or_default();
+            let message = format!("Could not find Application Credential: {id}.");
+            return Err(shapes::keystone(404, "Not Found", &message));
+        }
+        if credential["secret"].as_str() != Some(setup.app_credential_secret.as_str()) {
+            return Err(shapes::unauthorized(self.base));
+        }
+        let user = users(setup).swap_remove(0);
+        let project = user.project.clone();
+        Ok((Method::AppCredential, user, Some(project)))
+    }
+
+    /// Who asks, by `X-Auth-Token`.
+    fn asking<'t>(&self, tokens: &'t Tokens) -> Option<&'t Grant> {
+        tokens.valid(self.asked.header("x-auth-token")?, self.now)
+    }
+
+    fn about_token(&self, tokens: &mut Tokens) -> Reply {
+        if self.asking(tokens).is_none() {
+            return shapes::unauthorized(self.base);
+        }
+        let subject = self.asked.header("x-subject-token").unwrap_or_default();
+        let Some(grant) = tokens.valid(subject, self.now).cloned() else {
+            return shapes::keystone(404, "Not Found", "Could not find token.");
+        };
+        if self.asked.method == "DELETE" {
+            tokens.revoke(subject, self.now);
+            return Reply::empty(204);
+        }
+        let has_catalog = self.asked.param("nocatalog").is_none();
+        Reply::json(200, &self.token_body(&grant, has_catalog))
+            .with("x-subject-token", subject)
+            .with("vary", "X-Auth-Token")
+    }
+
+    fn catalog_alone(&self, tokens: &Tokens) -> Reply {
+        match self.asking(tokens) {
+            None => shapes::unauthorized(self.base),
+            Some(grant) => {
+                let catalog = match grant.project {
+                    Some(_) => self.catalog(),
+                    None => json!([]),
+                };
+                let links = json!({"self": format!("{}/v3/auth/catalog", self.base)});
+                Reply::json(200, &json!({"catalog": catalog, "links": links}))
+            }
+        }
+    }
+
+    /// The projects that the caller may have a token for.
+    fn projects(&self, tokens: &Tokens) -> Reply {
+        let Some(grant) = self.asking(tokens) else {
+            return shapes::unauthorized(self.base);
+        };
+        let mut all = users(self.setup).into_iter();
+        let user = all.find(|user| user.name == grant.user);
+        let projects = user.map(|user| {
+            let id = project_id(&user.project);
+            let url = format!("{}/v3/projects/{id}", self.base);
+            json!({"id": id, "name": user.project, "domain_id": DOMAIN_ID, "enabled": true,
+                "description": "", "parent_id": DOMAIN_ID, "is_domain": false, "tags": [],
+                "options": {}, "links": {"self": url}})
+        });
+        let url = format!("{}/v3/auth/projects", self.base);
+        let links = json!({"next": null, "self": url, "previous": null});
+        let projects: Vec<Value> = projects.into_iter().collect();
+        Reply::json(200, &json!({"projects": projects, "links": links}))
+    }
+
+    fn token_body(&self, grant: &Grant, has_catalog: bool) -> Value {
+        let domain = json!({"id": DOMAIN_ID, "name": DOMAIN_NAME});
+        let time = |moment: Timestamp| {
+            // Six digits that are all zero, as Keystone writes them.
+            format!("{}.000000Z", moment.strftime("%Y-%m-%dT%H:%M:%S"))
+        };
+        let mut token = json!({
+            "methods": [grant.method.text()],
+            "user": {"domain": domain, "id": user_id(&grant.user), "name": grant.user,
+                     "password_expires_at": null},
+            "audit_ids": [grant.audit_id()],
+            "expires_at": time(grant.expires), "issued_at": time(grant.issued),
+        });
+        if grant.method == Method::AppCredential {
+            token["application_credential"] = json!({"id": self.setup.app_credential_id,
+                "name": self.setup.app_credential_name, "restricted": true});
+        }
+        if let Some(project) = &grant.project {
+            token["project"] =
+                json!({"domain": domain, "id": project_id(project), "name": project});
+            token["is_domain"] = json!(false);
+            token["roles"] = json!(roles(grant.role));
+            if has_catalog {
+                token["catalog"] = self.catalog();
+            }
+        }
+        json!({ "token": token })
+    }
+
+    fn catalog(&self) -> Value {
+        let (root, setup) = (self.root, self.setup);
+        let identity = format!("{}/v3/", self.base);
+        let mut services = vec![
+            service("network", "neutron", root, setup),
+            service("identity", "keystone", &identity, setup),
+        ];
+        if setup.has_compute {
+            let url = format!("{root}/compute/v2.1");
+            services.push(service("compute", "nova", &url, setup));
+        }
+        Value::Array(services)
+    }
 }
 
 /// Whether a user or project is named by id, or by name and our domain.
@@ -202,64 +347,16 @@ fn names(value: &Value, name: &str, id: &str) -> bool {
     value["name"].as_str() == Some(name) && in_domain
 }
 
-fn about_token(asked: &Asked, setup: &Setup, tokens: &mut Tokens) -> Reply {
-    let base = base_url(asked, setup);
-    let asking = asked
-        .header("x-auth-token")
-        .and_then(|token| tokens.grant(token));
-    if asking.is_none() {
-        return Reply::unauthorized(&base);
-    }
-    let subject = asked.header("x-subject-token").unwrap_or_default();
-    let Some(grant) = tokens.grant(subject) else {
-        return Reply::keystone(404, "Not Found", "Could not find token.");
-    };
-    match asked.method.as_str() {
-        "DELETE" => {
-            tokens.grants.remove(subject);
-            Reply::empty(204)
-        }
-        _ => Reply::json(200, &token_body(grant, setup, &base, true))
-            .with("x-subject-token", subject),
-    }
-}
-
-fn token_body(grant: &Grant, setup: &Setup, base: &str, has_catalog: bool) -> Value {
-    let domain = json!({"id": DOMAIN_ID, "name": DOMAIN_NAME});
-    let time = |moment: Timestamp| {
-        // Six digits that are all zero, as Keystone writes them.
-        format!("{}.000000Z", moment.strftime("%Y-%m-%dT%H:%M:%S"))
-    };
-    let methods = match grant.method {
-        Method::Password => "password",
-        Method::AppCredential => "application_credential",
-    };
-    let mut token = json!({
-        "methods": [methods],
-        "user": {"domain": domain, "id": user_id(setup), "name": setup.username,
-                 "password_expires_at": null},
-        "audit_ids": ["c2ltdWxhdGVk"],
-        "expires_at": time(grant.expires), "issued_at": time(grant.issued),
-    });
-    if grant.method == Method::AppCredential {
-        token["application_credential"] = json!({"id": setup.app_credential_id,
-            "name": setup.app_credential_name, "restricted": true});
-    }
-    if grant.is_scoped {
-        token["project"] = json!({"domain": domain, "id": project_id(setup),
-            "name": setup.project});
-        token["is_domain"] = json!(false);
-        token["roles"] = json!([{"id": hex_id("member"), "name": "member"},
-            {"id": hex_id("reader"), "name": "reader"}]);
-    }
-    if grant.is_scoped && has_catalog {
-        let identity = format!("{base}/v3/");
-        token["catalog"] = json!([
-            service("network", "neutron", base, setup),
-            service("identity", "keystone", &identity, setup)
-        ]);
-    }
-    json!({ "token": token })
+/// The roles of a token: a greater one implies the lesser.
+fn roles(role: Role) -> Vec<Value> {
+    let all = [
+        (Role::Admin, "admin"),
+        (Role::Member, "member"),
+        (Role::Reader, "reader"),
+    ];
+    let has = all.into_iter().filter(|(lesser, _)| *lesser <= role);
+    has.map(|(_, name)| json!({"id": hex_id(name), "name": name}))
+        .collect()
 }
 
 fn service(kind: &str, name: &str, url: &str, setup: &Setup) -> Value {
@@ -269,19 +366,4 @@ fn service(kind: &str, name: &str, url: &str, setup: &Setup) -> Value {
     };
     let endpoints: Vec<Value> = ["public", "internal", "admin"].map(endpoint).into();
     json!({"endpoints": endpoints, "id": hex_id(name), "type": kind, "name": name})
-}
-
-fn user_id(setup: &Setup) -> String {
-    hex_id(&format!("user {}", setup.username))
-}
-
-pub(crate) fn project_id(setup: &Setup) -> String {
-    hex_id(&format!("project {}", setup.project))
-}
-
-/// 32 hex digits that are the same in every run: FNV-1a (draft-eastlake-fnv), 128 bits.
-pub(crate) fn hex_id(name: &str) -> String {
-    let basis: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    let step = |hash: u128, byte: u8| (hash ^ u128::from(byte)).wrapping_mul((1 << 88) + 0x13B);
-    format!("{:032x}", name.bytes().fold(basis, step))
 }

@@ -9,19 +9,26 @@
 
 pub mod admin;
 mod calls;
+mod clouds;
+mod compute;
 mod faults;
+mod ids;
 mod keystone;
-mod listing;
 mod neutron;
 mod plane;
-mod reply;
-mod server;
+mod scenario;
+mod service;
 mod setup;
+mod shapes;
 mod sim;
+mod state;
 mod world;
 
 pub use calls::Call;
+pub use civ_simkit::{Clock, Distribution, Latency, Moment, Pace, Snapshot};
+pub use clouds::clouds_yaml;
 pub use faults::{Action, AnswerBody, Match, Rule, WriteKind};
 pub use plane::{DataPlane, NoDataPlane, Way};
-pub use setup::{FipSetup, PortSetup, Setup};
+pub use scenario::Scenario;
+pub use setup::{ExternalSetup, FipSetup, OtherProject, PortSetup, Role, Setup, UserSetup};
 pub use sim::{Attached, Sim};

@@ -3,8 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use civ_simkit::{Latency, Pace};
+use serde::{Deserialize, Serialize};
+
 /// A port of the one project.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortSetup {
     /// Its id: any text without a slash; real ones are UUIDs.
     pub id: String,
@@ -15,7 +18,7 @@ pub struct PortSetup {
 }
 
 /// A floating IP of the one project.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FipSetup {
     /// The public address.
     pub address: IpAddr,
@@ -25,8 +28,60 @@ pub struct FipSetup {
     pub forwarded: bool,
 }
 
-/// Everything that the cloud holds at the start.
-#[derive(Debug, Clone)]
+/// What a user may do in its project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// See everything of its project, change nothing.
+    Reader,
+    /// Change what its project has.
+    Member,
+    /// See and change everything of every project.
+    Admin,
+}
+
+/// One more user, in the domain `default` (`Default`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserSetup {
+    /// Its name.
+    pub name: String,
+    /// Its password.
+    pub password: String,
+    /// The project in which it has its role, by name.
+    pub project: String,
+    /// What it may do there.
+    pub role: Role,
+}
+
+/// What another project holds: nothing of it is the validators'.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherProject {
+    /// Its name.
+    pub name: String,
+    /// Its ports, on a network and behind a router of its own.
+    pub ports: Vec<PortSetup>,
+    /// Its floating IPs.
+    pub fips: Vec<FipSetup>,
+    /// The most floating IPs that it may have; `None`: no limit.
+    pub fip_quota: Option<u32>,
+}
+
+/// One more external network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExternalSetup {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its one subnet: the network's address.
+    pub network: Ipv4Addr,
+    /// Bits of the prefix, 8 to 30.
+    pub bits: u8,
+}
+
+/// Everything that the cloud holds at the start, and how it behaves.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Setup {
     /// Keystone user, in the domain `default` (`Default`).
     pub username: String,
@@ -65,6 +120,32 @@ pub struct Setup {
     pub has_revisions: bool,
     /// The most rows of a page (`pagination_max_limit`); `None`: all.
     pub page_max: Option<usize>,
+    /// Of the floating IPs, those whose status no agent ever reports.
+    pub status_never: Vec<IpAddr>,
+    /// Of the floating IPs, those whose status is reported as `ERROR` once they are bound.
+    pub status_error: Vec<IpAddr>,
+    /// Whether floating IPs have what plug-ins add: `qos_policy_id`, `dns_domain`, `dns_name`,
+    /// `port_forwardings`.
+    pub has_plugins: bool,
+    /// The most floating IPs that the project may have; `None`: no limit.
+    pub fip_quota: Option<u32>,
+    /// More users than the one above.
+    pub users: Vec<UserSetup>,
+    /// More projects.
+    pub others: Vec<OtherProject>,
+    /// More external networks. The first one's subnets are the /24s of the floating IPs.
+    pub external: Vec<ExternalSetup>,
+    /// Whether the catalog has a compute service, which lists an instance for each port.
+    pub has_compute: bool,
+    /// How long a connection may be idle before it is closed without a word, of the machine's
+    /// time; `None`: for ever.
+    pub idle_close: Option<Duration>,
+    /// How time passes: of tokens, reports, delays and latencies.
+    pub pace: Pace,
+    /// How long calls take besides the time that they need.
+    pub latencies: Vec<Latency>,
+    /// For the latencies.
+    pub seed: u64,
 }
 
 impl Default for Setup {
@@ -104,6 +185,18 @@ impl Default for Setup {
             status_delay: Some(Duration::from_millis(50)),
             has_revisions: true,
             page_max: None,
+            status_never: Vec::new(),
+            status_error: Vec::new(),
+            has_plugins: true,
+            fip_quota: None,
+            users: Vec::new(),
+            others: Vec::new(),
+            external: Vec::new(),
+            has_compute: false,
+            idle_close: None,
+            pace: Pace::Real,
+            latencies: Vec::new(),
+            seed: 0,
         }
     }
 }

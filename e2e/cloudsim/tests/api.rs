@@ -1,189 +1,22 @@
 //! The simulated cloud over HTTP, as a client that is not ours meets it: shapes, statuses, paging,
 //! conditions, the data plane's order, the admin API.
-#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod common;
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use async_trait::async_trait;
-use civ_cloudsim::{Action, Attached, DataPlane, Match, Rule, Setup, Sim, Way};
-use reqwest::header::HeaderMap;
-use reqwest::{Client, Method};
+use civ_cloudsim::{Action, Attached, Match, Setup, Way};
+use common::{FIPS, Stage, eventually, login};
+use reqwest::Method;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio::task::JoinSet;
-
-const FIPS: &str = "/v2.0/floatingips";
-
-/// Writes down what it is told.
-#[derive(Debug, Default)]
-struct Witness(Mutex<Vec<String>>);
-
-impl Witness {
-    fn note(&self, text: String) {
-        self.0.lock().unwrap().push(text);
-    }
-
-    fn told(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
-    }
-}
-
-#[async_trait]
-impl DataPlane for Witness {
-    async fn associate(&self, floating: IpAddr, fixed: IpAddr) {
-        self.note(format!("+ {floating} {fixed}"));
-    }
-
-    async fn associate_partial(&self, floating: IpAddr, fixed: IpAddr, way: Way) {
-        self.note(format!("+ {floating} {fixed} {way:?}"));
-    }
-
-    async fn disassociate(&self, floating: IpAddr, fixed: IpAddr) {
-        self.note(format!("- {floating} {fixed}"));
-    }
-}
-
-struct Stage {
-    sim: Sim,
-    plane: Arc<Witness>,
-    url: String,
-    client: Client,
-    token: String,
-    /// Serves as long as the stage lives.
-    _server: JoinSet<()>,
-}
-
-struct Answer {
-    status: u16,
-    headers: HeaderMap,
-    body: Value,
-}
-
-impl Stage {
-    async fn new(setup: Setup) -> Self {
-        let _other_test_was_first = rustls::crypto::ring::default_provider().install_default();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let plane = Arc::new(Witness::default());
-        let told: Arc<dyn DataPlane> = Arc::<Witness>::clone(&plane);
-        let sim = Sim::new(setup, told).unwrap();
-        let mut server = JoinSet::new();
-        let serving = sim.clone();
-        server.spawn(async move { serving.serve(listener).await.unwrap() });
-        let builder = Client::builder().redirect(reqwest::redirect::Policy::none());
-        let client = builder.timeout(Duration::from_secs(10)).build().unwrap();
-        let mut stage = Self {
-            sim,
-            plane,
-            url,
-            client,
-            token: String::new(),
-            _server: server,
-        };
-        let login = stage
-            .send(Method::POST, "/v3/auth/tokens", Some(password()))
-            .await;
-        let token = login.headers["x-subject-token"].to_str().unwrap();
-        token.clone_into(&mut stage.token);
-        stage
-    }
-
-    async fn send(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
-        self.send_if(method, path, body, None).await
-    }
-
-    async fn send_if(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<Value>,
-        if_match: Option<&str>,
-    ) -> Answer {
-        let url = if path.starts_with("http") {
-            path.to_owned()
-        } else {
-            format!("{}{path}", self.url)
-        };
-        let mut request = self
-            .client
-            .request(method, url)
-            .header("X-Auth-Token", &self.token);
-        if let Some(body) = body {
-            request = request.json(&body);
-        }
-        if let Some(condition) = if_match {
-            request = request.header("If-Match", condition);
-        }
-        let response = request.send().await.unwrap();
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let text = response.text().await.unwrap();
-        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
-        Answer {
-            status,
-            headers,
-            body,
-        }
-    }
-
-    async fn get(&self, path: &str) -> Answer {
-        self.send(Method::GET, path, None).await
-    }
-
-    async fn id(&self, last: u8) -> String {
-        let answer = self
-            .get(&format!("{FIPS}?floating_ip_address=203.0.113.{last}"))
-            .await;
-        answer.body["floatingips"][0]["id"]
-            .as_str()
-            .unwrap()
-            .to_owned()
-    }
-
-    async fn put(&self, last: u8, port: Value) -> Answer {
-        let path = format!("{FIPS}/{}", self.id(last).await);
-        self.send(
-            Method::PUT,
-            &path,
-            Some(json!({"floatingip": {"port_id": port}})),
-        )
-        .await
-    }
-
-    fn rule(&self, matches: Match, action: Action) {
-        let name = "rule".to_owned();
-        self.sim.add_rule(Rule {
-            name,
-            matches,
-            action,
-        });
-    }
-}
 
 fn password() -> Value {
     let setup = Setup::default();
-    let domain = json!({"id": "default"});
-    let user = json!({"name": setup.username, "domain": domain, "password": setup.password});
-    let scope = json!({"project": {"name": setup.project, "domain": domain}});
-    let identity = json!({"methods": ["password"], "password": {"user": user}});
-    json!({"auth": {"identity": identity, "scope": scope}})
+    login(&setup.username, &setup.password, Some(&setup.project))
 }
 
 fn address(last: u8) -> IpAddr {
     IpAddr::from([203, 0, 113, last])
-}
-
-/// Waits for a level, never for an edge.
-async fn eventually(holds: impl AsyncFn() -> bool) {
-    let reached = async {
-        while !holds().await {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), reached)
-        .await
-        .unwrap();
 }
 
 #[tokio::test]
@@ -296,8 +129,8 @@ async fn pages_have_next_while_full_and_previous_always() {
 #[tokio::test]
 async fn filters_are_or_within_a_key_and_never_find_null() {
     let stage = Stage::new(Setup::default()).await;
-    stage.put(10, json!("port-1")).await;
-    stage.put(11, json!("port-2")).await;
+    stage.bind(10, json!("port-1")).await;
+    stage.bind(11, json!("port-2")).await;
     let count = async |query: &str| {
         let answer = stage.get(&format!("{FIPS}?{query}")).await;
         (
@@ -330,7 +163,7 @@ async fn a_put_moves_silently_unless_its_condition_is_stale() {
         ..Setup::default()
     })
     .await;
-    let answer = stage.put(10, json!("port-x")).await;
+    let answer = stage.bind(10, json!("port-x")).await;
     assert_eq!(
         (answer.status, &answer.body["floatingip"]["revision_number"]),
         (200, &json!(1))
@@ -338,7 +171,12 @@ async fn a_put_moves_silently_unless_its_condition_is_stale() {
     let path = format!("{FIPS}/{}", stage.id(10).await);
     let body = || Some(json!({"floatingip": {"port_id": "port-1"}}));
     let stale = stage
-        .send_if(Method::PUT, &path, body(), Some("revision_number=0"))
+        .send_with(
+            Method::PUT,
+            &path,
+            body(),
+            &[("if-match", "revision_number=0")],
+        )
         .await;
     let kind = &stale.body["NeutronError"]["type"];
     assert_eq!(
@@ -346,7 +184,7 @@ async fn a_put_moves_silently_unless_its_condition_is_stale() {
         (412, &json!("RevisionNumberConstraintFailed"))
     );
     let ignored = stage
-        .send_if(Method::PUT, &path, body(), Some("\"abc\""))
+        .send_with(Method::PUT, &path, body(), &[("if-match", "\"abc\"")])
         .await;
     assert_eq!(
         (ignored.status, &ignored.body["floatingip"]["port_id"]),
@@ -366,7 +204,7 @@ async fn a_put_moves_silently_unless_its_condition_is_stale() {
 #[tokio::test]
 async fn the_status_follows_by_itself_and_counts() {
     let stage = Stage::new(Setup::default()).await;
-    let answer = stage.put(10, json!("port-1")).await;
+    let answer = stage.bind(10, json!("port-1")).await;
     assert_eq!(answer.body["floatingip"]["status"], "DOWN");
     let path = format!("{FIPS}/{}", stage.id(10).await);
     eventually(async || stage.get(&path).await.body["floatingip"]["status"] == "ACTIVE").await;
@@ -374,7 +212,7 @@ async fn the_status_follows_by_itself_and_counts() {
         stage.get(&path).await.body["floatingip"]["revision_number"],
         2
     );
-    let answer = stage.put(10, Value::Null).await;
+    let answer = stage.bind(10, Value::Null).await;
     assert_eq!(
         answer.body["floatingip"]["status"], "ACTIVE",
         "for a while yet"
@@ -385,13 +223,13 @@ async fn the_status_follows_by_itself_and_counts() {
 #[tokio::test]
 async fn refusals_carry_neutrons_types() {
     let stage = Stage::new(Setup::default()).await;
-    stage.put(11, json!("port-1")).await;
+    stage.bind(11, json!("port-1")).await;
     for (port, status, kind) in [
         (json!("absent"), 404, "PortNotFound"),
         (json!("port-1"), 409, "FloatingIPPortAlreadyAssociated"),
         (json!(5), 400, "HTTPBadRequest"),
     ] {
-        let answer = stage.put(10, port).await;
+        let answer = stage.bind(10, port).await;
         let found = &answer.body["NeutronError"]["type"];
         assert_eq!((answer.status, found), (status, &json!(kind)));
     }
@@ -400,18 +238,20 @@ async fn refusals_carry_neutrons_types() {
     let answer = stage
         .send(Method::DELETE, &format!("{FIPS}/absent"), None)
         .await;
+    assert_eq!(answer.body["NeutronError"]["type"], "FloatingIPNotFound");
+    let answer = stage.send(Method::DELETE, "/v2.0/networks/x", None).await;
     assert_eq!(answer.status, 501);
-    assert_eq!(stage.sim.unknown_calls(), [format!("DELETE {FIPS}/absent")]);
+    assert_eq!(stage.sim.unknown_calls(), ["DELETE /v2.0/networks/x"]);
 }
 
 #[tokio::test]
 async fn the_data_plane_has_changed_before_the_answer_comes() {
     let stage = Stage::new(Setup::default()).await;
-    stage.put(10, json!("port-1")).await;
+    stage.bind(10, json!("port-1")).await;
     assert_eq!(stage.plane.told(), ["+ 203.0.113.10 10.77.0.1"]);
-    stage.put(10, json!("port-1")).await;
-    stage.put(10, json!("port-2")).await;
-    stage.put(10, Value::Null).await;
+    stage.bind(10, json!("port-1")).await;
+    stage.bind(10, json!("port-2")).await;
+    stage.bind(10, Value::Null).await;
     let told = stage.plane.told();
     assert_eq!(
         told[1..],
@@ -430,20 +270,20 @@ async fn the_data_plane_may_be_late_one_way_or_missing() {
     stage.rule(next(10), Action::PlaneOneWay { way: Way::Inbound });
     stage.rule(next(11), Action::PlaneNever);
     stage.rule(next(12), Action::PlaneDelay { ms: 50 });
-    stage.put(10, json!("port-1")).await;
-    stage.put(11, json!("port-2")).await;
-    stage.put(11, Value::Null).await;
+    stage.bind(10, json!("port-1")).await;
+    stage.bind(11, json!("port-2")).await;
+    stage.bind(11, Value::Null).await;
     assert_eq!(stage.plane.told(), ["+ 203.0.113.10 10.77.0.1 Inbound"]);
-    stage.put(12, json!("port-2")).await;
+    stage.bind(12, json!("port-2")).await;
     assert_eq!(stage.plane.told().len(), 1, "answered before packets flow");
     eventually(async || stage.plane.told().len() == 2).await;
     // Released before its time: a late association must not come back.
-    stage.put(12, Value::Null).await;
+    stage.bind(12, Value::Null).await;
     stage.rule(next(13), Action::PlaneDelay { ms: 30 });
     stage.rule(next(14), Action::PlaneDelay { ms: 60 });
-    stage.put(13, json!("port-2")).await;
-    stage.put(13, Value::Null).await;
-    stage.put(14, json!("port-2")).await;
+    stage.bind(13, json!("port-2")).await;
+    stage.bind(13, Value::Null).await;
+    stage.bind(14, json!("port-2")).await;
     eventually(async || {
         stage
             .plane
@@ -468,7 +308,7 @@ async fn calls_say_who_asked_and_what_was_there_before() {
         port: "port-x".to_owned(),
     };
     stage.rule(Match::next_association(address(10)), taken);
-    stage.put(10, json!("port-1")).await;
+    stage.bind(10, json!("port-1")).await;
     let calls = stage.sim.calls();
     let [foreign, ours] = &calls[calls.len() - 2..] else {
         unreachable!("two calls");

@@ -12,6 +12,7 @@ mod hold;
 mod ledger;
 mod listener;
 mod log_line;
+mod openstack;
 mod plane;
 mod procs;
 mod report;
@@ -60,6 +61,8 @@ struct Line {
 enum Mode {
     /// Plays scenarios, prints a table, writes junit.xml
     Run(RunArgs),
+    /// Plays against a real Keystone and Neutron: the client's suite, and stories
+    Openstack(OpenstackArgs),
     /// Leaves the stage running with work in it and the status page on a loopback port
     Demo(DemoArgs),
     /// Keeps one TCP connection busy until it is cut
@@ -84,6 +87,30 @@ struct RunArgs {
     /// For the scenarios with dice; printed by them
     #[arg(long)]
     seed: Option<u64>,
+    #[command(flatten)]
+    folders: Folders,
+}
+
+#[derive(Debug, Args)]
+struct OpenstackArgs {
+    /// Only what has one of these words in its name
+    #[arg(long, num_args = 1.., value_name = "WORD")]
+    only: Vec<String>,
+    /// On 127.0.0.0/8, without namespaces and NAT
+    #[arg(long)]
+    loopback: bool,
+    /// How many random calls go into Neutron and its simulation
+    #[arg(long, value_name = "N", default_value_t = 240)]
+    calls: u32,
+    /// For the dice; printed
+    #[arg(long)]
+    seed: Option<u64>,
+    /// The program that starts Keystone and Neutron
+    #[arg(long, value_name = "FILE", default_value = "e2e/openstack/lab.py")]
+    lab: PathBuf,
+    /// Its folder; default: `openstack` in the target folder
+    #[arg(long, value_name = "DIR", env = "CIV_OPENSTACK_DIR")]
+    lab_dir: Option<PathBuf>,
     #[command(flatten)]
     folders: Folders,
 }
@@ -150,6 +177,7 @@ fn play(line: &Line) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Mode::Run(args) => run_scenarios(args, line.inside),
+        Mode::Openstack(args) => run_openstack(args, line.inside),
         Mode::Demo(args) => run_demo(args, line.inside),
         Mode::Hold { peer } => {
             runtime()?.block_on(hold::hold(*peer))?;
@@ -220,6 +248,27 @@ fn run_scenarios(args: &RunArgs, inside: bool) -> Result<ExitCode> {
         let house = build(&ground, &args.folders, args.seed).await?;
         let junit: &Path = &house.out.join("junit.xml");
         let passed = run::run(&house, &scenarios, on_loopback, junit).await?;
+        Ok(if passed {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    })
+}
+
+fn run_openstack(args: &OpenstackArgs, inside: bool) -> Result<ExitCode> {
+    let ground = choose_ground(args.loopback, inside, None)?;
+    runtime()?.block_on(async {
+        let house = build(&ground, &args.folders, args.seed).await?;
+        let beside = house.out.parent().unwrap_or(&house.out).join("openstack");
+        let options = openstack::Options {
+            script: args.lab.clone(),
+            dir: args.lab_dir.clone().unwrap_or(beside),
+            only: args.only.clone(),
+            calls: args.calls,
+        };
+        let junit = house.out.join("openstack.xml");
+        let passed = openstack::run(&house, &options, &junit).await?;
         Ok(if passed {
             ExitCode::SUCCESS
         } else {

@@ -84,6 +84,11 @@ impl Report {
         self.rows.iter().filter(|row| row.word() == word).count()
     }
 
+    /// Whether nothing was played.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Whether nothing failed.
     pub(crate) fn all_passed(&self) -> bool {
         self.count("FAILED") == 0
@@ -91,21 +96,23 @@ impl Report {
 
     /// The table, with every remark in full, and `N passed, N failed` as its last line.
     pub(crate) fn table(&self) -> String {
+        let names = self.rows.iter().map(|row| row.name.len());
+        let wide = names.max().unwrap_or_default().max(18);
         let mut text = format!(
-            "\n{:18} {:8} {:>8}  remark\n{}\n",
+            "\n{:wide$} {:8} {:>8}  remark\n{}\n",
             "scenario",
             "result",
             "seconds",
-            "-".repeat(78)
+            "-".repeat(60 + wide)
         );
         for row in &self.rows {
             let mut lines = row.remark().lines();
             let first = lines.next().unwrap_or_default();
             let seconds = row.took.as_secs_f64();
             let (name, word) = (&row.name, row.word());
-            text.push_str(&format!("{name:18} {word:8} {seconds:8.1}  {first}\n"));
+            text.push_str(&format!("{name:wide$} {word:8} {seconds:8.1}  {first}\n"));
             for line in lines {
-                text.push_str(&format!("{:38}{line}\n", ""));
+                text.push_str(&format!("{:1$}{line}\n", "", wide + 20));
             }
         }
         let left_out = self.count("left out");

@@ -41,6 +41,10 @@ pub(crate) struct Settings {
     pub(crate) self_check_retries: u16,
     /// `openstack.list_page_size`.
     pub(crate) page_size: u16,
+    /// `openstack.request_timeout_seconds`.
+    pub(crate) request_timeout: u16,
+    /// The ports of the validators' VMs, if not those of the simulated cloud.
+    pub(crate) port_ids: Option<Vec<String>>,
     /// Whether tokens are set.
     pub(crate) tokens: bool,
     /// Where control-api listens, if not on the management network.
@@ -70,6 +74,8 @@ impl Default for Settings {
             settle: 0,
             self_check_retries: 3,
             page_size: 200,
+            request_timeout: 5,
+            port_ids: None,
             tokens: true,
             listen: None,
             web_targets: None,
@@ -114,7 +120,7 @@ impl Settings {
             "server: {{ listen_addr: \"{}\" }}
 database: {{ path: {} }}
 cloud: {{ provider: openstack }}
-openstack: {{ request_timeout_seconds: 5, list_page_size: {} }}
+openstack: {{ request_timeout_seconds: {}, list_page_size: {} }}
 orchestrator:
   poll_interval_seconds: {}
   lease_ttl_seconds: {}
@@ -127,6 +133,7 @@ orchestrator:
 ",
             self.control_address(plan),
             home.join("control-api.db").display(),
+            self.request_timeout,
             self.page_size,
             self.poll_interval,
             self.lease_ttl,
@@ -143,8 +150,12 @@ orchestrator:
 
     fn write_lists(&self, plan: &Plan, yaml: &mut String) -> Result<()> {
         writeln!(yaml, "validators:")?;
-        for n in 1..=self.validators {
-            let (id, port) = (validator_id(n), port_id(n));
+        let ours: Vec<String> = match &self.port_ids {
+            Some(ids) => ids.clone(),
+            None => (1..=self.validators).map(port_id).collect(),
+        };
+        for (n, port) in (1..=self.validators).zip(ours) {
+            let id = validator_id(n);
             writeln!(yaml, "  - {{ validator_id: {id}, os_port_id: {port} }}")?;
         }
         if self.sites > 0 {
@@ -190,7 +201,10 @@ validators:
 {}self_check:
   ip_echo_urls: {:?}
   timeout_seconds: 2
-checks: {{ timeout_seconds: 3, diagnose: false }}
+checks:
+  timeout_seconds: 3
+  diagnose: false
+  targets: {{ allow: [127.0.0.0/8, 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16] }}
 ",
             self.control_address(plan),
             validator_id(n),
