@@ -9,7 +9,7 @@ CARGO := cargo
 NEED := e2e/need.sh
 DENY_VERSION := 0.20.2
 
-.PHONY: help setup lint test e2e e2e-loopback demo fuzz-api bench-data bench-api doc deny clean
+.PHONY: help setup lint test e2e e2e-loopback e2e-clients demo cloud-sim fuzz-api bench-data bench-api bench-cloud doc deny clean
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -23,7 +23,7 @@ lint: ## formatting and clippy, warnings are errors
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 test: ## unit, integration, contract and documentation tests of the workspace
-	@$(NEED) build
+	@$(NEED) build peers
 	$(CARGO) test --locked --workspace --doc --quiet
 	@if cargo nextest --version >/dev/null 2>&1; then \
 		echo '$(CARGO) nextest run --locked --workspace --no-fail-fast'; \
@@ -41,6 +41,24 @@ e2e-loopback: ## the same on 127.0.0.0/8, for machines without namespaces
 	@$(NEED) build e2e
 	$(CARGO) build --locked --workspace
 	$(TARGET)/debug/civ-e2e run --loopback $(if $(ONLY),--only $(ONLY))
+
+e2e-clients: ## the real openstack CLI and SDK against cloud-sim, compared with a real Neutron
+	@$(NEED) build
+	e2e/clients.sh
+
+cloud-sim: ## a simulated cloud alone, on 127.0.0.1:9696; ARGS="--scenario FILE …", see --help
+	@$(NEED) build
+	@$(CARGO) build --locked --quiet -p civ-cloudsim
+	@$(TARGET)/debug/cloud-sim $(ARGS)
+
+.PHONY: e2e-openstack openstack
+e2e-openstack: ## the client's suite and stories against a real Keystone and Neutron; ONLY=word
+	@$(NEED) build e2e
+	e2e/openstack.sh $(if $(ONLY),--only $(ONLY))
+
+openstack: ## a real Keystone and Neutron on loopback, until Ctrl-D
+	@$(NEED) build
+	e2e/openstack.sh serve
 
 demo: ## the stage of e2e, left running, with the status page on a loopback port
 	@$(NEED) build e2e
@@ -65,6 +83,20 @@ bench-api: ## control-api at scale: figures to docs/PERFORMANCE.md and target/be
 	$(TARGET)/release/civ-bench api --data $(or $(FILE),$(BENCH_DATA)) \
 		--server $(TARGET)/release/control-api \
 		--json $(TARGET)/bench/api.json --document docs/PERFORMANCE.md
+
+SDK_VERSION := 4.22.0
+SDK := $(TARGET)/openstacksdk
+
+bench-cloud: ## listing floating IPs beside openstacksdk and curl: figures to docs/PERFORMANCE.md
+	@$(NEED) build
+	@for tool in python3 curl jq; do command -v $$tool >/dev/null \
+		|| { echo "bench-cloud needs $$tool: apt-get install python3-venv curl jq"; exit 1; }; done
+	@test -x $(SDK)/bin/python || python3 -m venv $(SDK)
+	@$(SDK)/bin/python -c 'import openstack' 2>/dev/null \
+		|| $(SDK)/bin/pip install --quiet openstacksdk==$(SDK_VERSION)
+	$(CARGO) build --locked --release -p civ-bench
+	$(TARGET)/release/civ-bench cloud --python $(SDK)/bin/python \
+		--json $(TARGET)/bench/cloud.json --document docs/PERFORMANCE.md
 
 doc: ## the API documentation, warnings are errors
 	@$(NEED) build

@@ -5,6 +5,7 @@
 //! nothing of the product.
 #![warn(missing_docs)]
 
+pub mod crash;
 pub mod events;
 pub mod leftovers;
 pub mod migrations;

@@ -18,7 +18,8 @@ const ROOMS: Table = &[
     ("civ-orch", &["civ-types"]),
     ("civ-proto", &["civ-types"]),
     ("civ-store", &["civ-types", "civ-orch"]),
-    ("civ-cloud", &["civ-types"]),
+    ("civ-crash", &[]),
+    ("civ-cloud", &["civ-types", "civ-crash"]),
     ("civ-checks", &["civ-types"]),
     ("civ-link", &["civ-types", "civ-proto"]),
     ("civ-boot", &["civ-types"]),
@@ -32,17 +33,31 @@ const ROOMS: Table = &[
             "civ-orch",
             "civ-store",
             "civ-cloud",
+            "civ-crash",
             "civ-boot",
         ],
     ),
     ("civ-testkit", &["civ-types", "civ-orch", "civ-store"]),
     ("civ-tidy", &[]),
-    ("civ-cloudsim", &["civ-types"]),
-    ("civ-bench", &["civ-types", "civ-orch", "civ-store"]),
+    // The blocks of any simulated cloud know no product.
+    ("civ-simkit", &[]),
+    ("civ-cloudsim", &["civ-types", "civ-boot", "civ-simkit"]),
+    (
+        "civ-bench",
+        &["civ-types", "civ-orch", "civ-store", "civ-cloud"],
+    ),
     (
         "civ-e2e",
-        &["civ-types", "civ-proto", "civ-boot", "civ-cloudsim"],
+        &[
+            "civ-types",
+            "civ-proto",
+            "civ-boot",
+            "civ-cloud",
+            "civ-cloudsim",
+            "civ-suite",
+        ],
     ),
+    ("civ-suite", &["civ-types", "civ-cloud"]),
 ];
 
 /// Agent and prober never see the store, the machine or the cloud.
@@ -56,18 +71,23 @@ const AGENT: &[&str] = &[
 
 /// Foreign package, and the only packages of the workspace that may name it.
 const KEEPERS: Table = &[
-    ("rusqlite", &["civ-store"]),
+    // The simulated cloud keeps its own state, in a file that the product never opens.
+    ("rusqlite", &["civ-store", "civ-simkit"]),
     ("r2d2", &["civ-store"]),
     ("r2d2_sqlite", &["civ-store"]),
+    ("rustix", &["civ-checks", "civ-crash"]),
     ("socket2", &["civ-checks"]),
-    ("surge-ping", &["civ-checks"]),
+    ("nix", &["civ-checks"]),
     ("ssh2", &["civ-checks"]),
-    ("axum", &["civ-control-api", "civ-cloudsim", "civ-e2e"]),
+    (
+        "axum",
+        &["civ-control-api", "civ-simkit", "civ-cloudsim", "civ-e2e"],
+    ),
     ("askama", &["civ-control-api"]),
     ("utoipa", &["civ-proto", "civ-control-api"]),
     ("utoipa-axum", &["civ-control-api"]),
-    ("serde_yaml", &["civ-boot"]),
-    ("yaml_serde", &["civ-boot"]),
+    ("serde_yaml", &["civ-boot", "civ-cloud"]),
+    ("yaml_serde", &["civ-boot", "civ-cloud"]),
 ];
 
 /// Packages that may use nothing foreign but these.
