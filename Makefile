@@ -42,6 +42,12 @@ e2e-loopback: ## the same on 127.0.0.0/8, for machines without namespaces
 	$(CARGO) build --locked --workspace
 	$(TARGET)/debug/civ-e2e run --loopback $(if $(ONLY),--only $(ONLY))
 
+.PHONY: e2e-checks
+e2e-checks: ## every code of the checks, provoked by a real fault, from both binaries; ONLY=word
+	@$(NEED) build peers e2e checks
+	$(CARGO) build --locked -p civ-e2e -p civ-validator-agent -p civ-prober
+	$(TARGET)/debug/civ-e2e checks $(if $(ONLY),--only $(ONLY))
+
 e2e-clients: ## the real openstack CLI and SDK against cloud-sim, compared with a real Neutron
 	@$(NEED) build
 	e2e/clients.sh

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Makes sure that the tools for building ("build"), the real servers that checks are tested against
-# ("peers"), the tools for the offline scenario ("e2e") and for a real Keystone and Neutron
-# ("openstack") are there.
+# ("peers"), the tools for the offline scenario ("e2e"), for the lab of the checks ("checks") and
+# for a real Keystone and Neutron ("openstack") are there.
 # As root, or where sudo asks for no password, missing Debian packages are installed; otherwise one
 # apt-get line is printed. A package that is there costs nothing but the look.
 set -euo pipefail
@@ -14,6 +14,15 @@ need() { # need PACKAGE COMMAND…: the package is missing if one of the command
     shift
     for command in "$@"; do
         command -v "$command" >/dev/null || { missing+=("$package"); return; }
+    done
+}
+
+wanted=()
+want() { # want PACKAGE COMMAND…: the same, but nothing stops without it
+    local package=$1 command
+    shift
+    for command in "$@"; do
+        command -v "$command" >/dev/null || { wanted+=("$package"); return; }
     done
 }
 
@@ -40,30 +49,32 @@ for what in "$@"; do
         need procps sysctl
         need util-linux unshare setpriv
         ;;
+    checks)
+        # What cannot be had is left out of the table, with the reason.
+        want dropbear-bin dropbear dropbearkey
+        ;;
     openstack)
         # python3 is there without venv on a bare Debian.
         python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
         need mariadb-server-core mariadbd
         ;;
     *)
-        echo "usage: $0 [build] [peers] [e2e] [openstack]" >&2
+        echo "usage: $0 [build] [peers] [e2e] [checks] [openstack]" >&2
         exit 2
         ;;
     esac
 done
 
-if ((${#missing[@]})); then
-    install="apt-get install -y --no-install-recommends ${missing[*]}"
-    if ((UID == 0)); then
-        as_root=(env DEBIAN_FRONTEND=noninteractive)
-    elif sudo -n true 2>/dev/null; then
-        as_root=(sudo -n env DEBIAN_FRONTEND=noninteractive)
-    else
-        echo "Missing packages. Run this, then try again:" >&2
-        echo "    sudo apt-get update && sudo $install" >&2
-        exit 1
-    fi
-    echo "installing: ${missing[*]}"
+line='apt-get install -y --no-install-recommends'
+as_root=()
+if ((UID == 0)); then
+    as_root=(env DEBIAN_FRONTEND=noninteractive)
+elif sudo -n true 2>/dev/null; then
+    as_root=(sudo -n env DEBIAN_FRONTEND=noninteractive)
+fi
+
+get() { # get PACKAGE…: installs them
+    echo "installing: $*"
     # No service of these packages is to start: the scenario starts its own. policy-rc.d is
     # Debian's switch for that; one that is there already is left alone.
     policy=/usr/sbin/policy-rc.d
@@ -72,9 +83,23 @@ if ((${#missing[@]})); then
         "${as_root[@]}" chmod 755 "$policy"
         trap '"${as_root[@]}" rm -f "$policy"' EXIT
     fi
-    "${as_root[@]}" apt-get update -q
+    "${as_root[@]}" apt-get update -q || return
     # shellcheck disable=SC2086  # the words of the line are meant
-    "${as_root[@]}" $install
+    "${as_root[@]}" $line "$@"
+}
+
+if ((${#missing[@]})); then
+    if ((${#as_root[@]} == 0)); then
+        echo "Missing packages. Run this, then try again:" >&2
+        echo "    sudo apt-get update && sudo $line ${missing[*]}" >&2
+        exit 1
+    fi
+    get "${missing[@]}"
+fi
+if ((${#wanted[@]})); then
+    if ((${#as_root[@]} == 0)) || ! get "${wanted[@]}"; then
+        echo "Going on without: ${wanted[*]} (sudo $line ${wanted[*]})"
+    fi
 fi
 
 if ! command -v cargo >/dev/null; then

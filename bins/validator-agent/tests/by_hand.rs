@@ -68,7 +68,10 @@ fn a_process_without_descriptors_blames_itself() {
         match output.status.code() {
             // There were enough.
             Some(1) => assert_eq!(json["code"], "refused", "{descriptors}: {text}"),
-            Some(3) => starved += 1,
+            Some(3) => {
+                assert_eq!(json["code"], "internal", "{descriptors}: {text}");
+                starved += 1;
+            }
             other => panic!("{descriptors}: exit {other:?}: {text}"),
         }
     }

@@ -12,7 +12,8 @@ use serde_json::Value;
 
 use crate::engine::family_of;
 use crate::net;
-use crate::{Check, Engine, Kind, Limits, Options, Outcome, Policy, Target, Trust, Verdict};
+use crate::outcome::{self, Fault, Trail};
+use crate::{Check, Code, Engine, Kind, Limits, Options, Outcome, Policy, Target, Trust, Verdict};
 
 /// The target answered as it should.
 pub const EXIT_PASSED: u8 = 0;
@@ -96,10 +97,7 @@ pub fn run(matches: &ArgMatches) -> Done {
         timeout: Duration::from_secs(seconds),
         ..Limits::default()
     };
-    let outcome = Trust::native()
-        .map_err(|e| e.to_string())
-        .and_then(|trust| outcome(&check, limits, trust));
-    match outcome {
+    match outcome(&check, limits) {
         Ok(outcome) => Done {
             text: if matches.get_flag("json") {
                 outcome.to_json(&check).to_string()
@@ -119,9 +117,18 @@ pub fn run(matches: &ArgMatches) -> Done {
     }
 }
 
-fn outcome(check: &Check, limits: Limits, trust: Trust) -> Result<Outcome, String> {
-    // A runtime that gets some of its descriptors and not the others ends in a panic.
-    net::descriptors_left().map_err(|e| format!("no descriptors left: {e}"))?;
+fn outcome(check: &Check, limits: Limits) -> Result<Outcome, String> {
+    // A runtime that gets some of its descriptors and not the others ends in a panic, and roots
+    // that cannot be read look as if there were none.
+    if let Err(e) = net::descriptors_left() {
+        let fault = Fault::new(Code::Internal, format!("no descriptors left: {e}"));
+        return Ok(outcome::outcome(
+            Err(fault),
+            Duration::ZERO,
+            Trail::default(),
+        ));
+    }
+    let trust = Trust::native().map_err(|e| e.to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -138,19 +138,21 @@ impl Talk<'_> {
         let socket = socket.map_err(|e| net::bind_fault(&e, from))?;
         let connected = socket.connect(self.address).await;
         connected.map_err(|e| net::connect_fault(&e, self.address))?;
+        net::keep_errors(&socket, self.address);
+        let fault = |e| net::datagram_fault(&socket, &e, self.address);
         let id = fastrand::u16(..);
         let query = self.question.query(id);
         let mut datagram = [0; DATAGRAM_BYTES_MAX];
         let mut repeats = REPEAT_AFTER.into_iter();
         loop {
             let sent = socket.send(&query).await;
-            sent.map_err(|e| net::connect_fault(&e, self.address))?;
+            sent.map_err(fault)?;
             tape.note(query.len(), &[]);
             let wait = repeats
                 .next()
                 .map_or(self.end, |after| Instant::now() + after);
             while let Ok(got) = timeout_at(wait.min(self.end), socket.recv(&mut datagram)).await {
-                let got = got.map_err(|e| net::connect_fault(&e, self.address))?;
+                let got = got.map_err(fault)?;
                 let bytes = datagram.get(..got).unwrap_or_default();
                 tape.note(0, bytes);
                 match reply(bytes, id, self.question) {

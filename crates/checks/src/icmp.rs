@@ -28,6 +28,7 @@ mod wire;
 pub(crate) use engine::IcmpEngine;
 pub use engine::IcmpMode;
 pub(crate) use job::{Answer, Answers, Echoes};
+pub(crate) use meaning::error_code;
 pub(crate) use socket::Place;
 use stats::Stats;
 

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use civ_types::Family;
@@ -17,6 +18,8 @@ use crate::tap::Tap;
 use crate::target::Target;
 
 mod queue;
+
+pub(crate) use queue::keep_errors;
 
 /// Most answers of a resolver that are tried; more would leave too little time for each.
 const ANSWERS_MAX: usize = 4;
@@ -251,7 +254,7 @@ async fn connect_once(
         None,
     )
     .map_err(opening)?;
-    queue::keep_errors(&socket, address);
+    keep_errors(&socket, address);
     if let Some(source) = source {
         socket
             .bind(&SocketAddr::new(source, 0).into())
@@ -274,15 +277,27 @@ async fn connect_once(
     let Some(error) = error else {
         return Ok(stream);
     };
-    let mut fault = connect_fault(&error, address);
-    if let Some(told) = queue::told(&stream) {
-        let (kind, code) = told.icmp;
-        let from = told
-            .from
-            .map_or_else(String::new, |ip| format!(" from {ip}"));
-        fault = Fault::new(told.code, format!("connect: ICMP {kind}/{code}{from}"));
-    }
-    Err(fault)
+    Err(told_fault(&stream, "connect").unwrap_or_else(|| connect_fault(&error, address)))
+}
+
+/// What the ICMP error that `socket` was told of means, if there is one.
+fn told_fault(socket: &(impl AsFd + AsRawFd), doing: &str) -> Option<Fault> {
+    let told = queue::told(socket)?;
+    let (kind, code) = told.icmp;
+    let from = told
+        .from
+        .map_or_else(String::new, |ip| format!(" from {ip}"));
+    let facts = format!("{doing}: ICMP {kind}/{code}{from}");
+    Some(Fault::new(told.code, facts))
+}
+
+/// What an error of a connected datagram socket means that keeps ICMP errors.
+pub(crate) fn datagram_fault(
+    socket: &(impl AsFd + AsRawFd),
+    e: &io::Error,
+    address: SocketAddr,
+) -> Fault {
+    told_fault(socket, "datagram").unwrap_or_else(|| connect_fault(e, address))
 }
 
 /// Makes closing send RST: thousands of checks leave no `TIME_WAIT` behind.

@@ -4,6 +4,7 @@ mod api;
 mod audit;
 mod capture;
 mod chance;
+mod checks;
 mod dead_time;
 mod demo;
 mod enter;
@@ -63,6 +64,8 @@ enum Mode {
     Run(RunArgs),
     /// Plays against a real Keystone and Neutron: the client's suite, and stories
     Openstack(OpenstackArgs),
+    /// Provokes every code of the checks by a real fault and compares what both binaries report
+    Checks(ChecksArgs),
     /// Leaves the stage running with work in it and the status page on a loopback port
     Demo(DemoArgs),
     /// Keeps one TCP connection busy until it is cut
@@ -111,6 +114,15 @@ struct OpenstackArgs {
     /// Its folder; default: `openstack` in the target folder
     #[arg(long, value_name = "DIR", env = "CIV_OPENSTACK_DIR")]
     lab_dir: Option<PathBuf>,
+    #[command(flatten)]
+    folders: Folders,
+}
+
+#[derive(Debug, Args)]
+struct ChecksArgs {
+    /// Only cases that have one of these words in their name
+    #[arg(long, num_args = 1.., value_name = "WORD")]
+    only: Vec<String>,
     #[command(flatten)]
     folders: Folders,
 }
@@ -178,6 +190,7 @@ fn play(line: &Line) -> Result<ExitCode> {
         }
         Mode::Run(args) => run_scenarios(args, line.inside),
         Mode::Openstack(args) => run_openstack(args, line.inside),
+        Mode::Checks(args) => run_checks(args, line.inside),
         Mode::Demo(args) => run_demo(args, line.inside),
         Mode::Hold { peer } => {
             runtime()?.block_on(hold::hold(*peer))?;
@@ -274,6 +287,25 @@ fn run_openstack(args: &OpenstackArgs, inside: bool) -> Result<ExitCode> {
         } else {
             ExitCode::FAILURE
         })
+    })
+}
+
+fn run_checks(args: &ChecksArgs, inside: bool) -> Result<ExitCode> {
+    if !inside {
+        if let Some(why) = enter::obstacle() {
+            say(format!(
+                "e2e-checks skipped: no network namespaces here: {why}"
+            ));
+            return Ok(ExitCode::SUCCESS);
+        }
+        match enter::reexec(None)? {}
+    }
+    let (bin, out) = args.folders.resolve()?;
+    let passed = runtime()?.block_on(checks::run(&bin, &out, &args.only))?;
+    Ok(if passed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 

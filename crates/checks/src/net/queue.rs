@@ -1,13 +1,16 @@
-//! The error queue of a TCP socket: which ICMP error ended a connect, and who sent it. The error
-//! number alone does not tell: prohibited, TTL exceeded and no such host are one `EHOSTUNREACH`.
+//! The error queue of a TCP or UDP socket: which ICMP error ended a connect or met a datagram, and
+//! who sent it. The error number alone does not tell: prohibited, TTL exceeded and no such host are
+//! one `EHOSTUNREACH`.
 
 use std::io::IoSliceMut;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 
+use civ_types::Family;
 use nix::sys::socket::sockopt::{Ipv4RecvErr, Ipv6RecvErr};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt};
 
+use crate::icmp::error_code;
 use crate::outcome::Code;
 
 /// `SO_EE_ORIGIN_ICMP`, `SO_EE_ORIGIN_ICMP6` (linux/errqueue.h).
@@ -27,7 +30,7 @@ pub(super) struct Told {
 
 /// Asks the kernel to keep ICMP errors. Without it a connect fails all the same, but with less to
 /// say; so a refusal is not passed on.
-pub(super) fn keep_errors(socket: &impl AsFd, address: SocketAddr) {
+pub(crate) fn keep_errors(socket: &impl AsFd, address: SocketAddr) {
     let kept = match address {
         SocketAddr::V4(_) => setsockopt(socket, Ipv4RecvErr, &true),
         SocketAddr::V6(_) => setsockopt(socket, Ipv6RecvErr, &true),
@@ -74,56 +77,41 @@ fn read(control: &ControlMessageOwned) -> Option<Told> {
     };
     let icmp = (error.ee_type, error.ee_code);
     let code = match error.ee_origin {
-        ORIGIN_ICMP => of_icmp(icmp),
-        ORIGIN_ICMP6 => of_icmp6(icmp),
+        ORIGIN_ICMP => of_icmp(Family::V4, icmp),
+        ORIGIN_ICMP6 => of_icmp(Family::V6, icmp),
         _ => None,
     }?;
     Some(Told { code, icmp, from })
 }
 
-/// RFC 792, RFC 1812 §5.2.7.1. `None` for what the error number tells already.
-const fn of_icmp(icmp: (u8, u8)) -> Option<Code> {
-    match icmp {
-        (3, 0 | 6 | 11) => Some(Code::UnreachableNet),
-        (3, 9 | 10 | 13) => Some(Code::AdminProhibited),
-        // Protocol and port unreachable: the host itself says no.
-        (3, 2 | 3) => Some(Code::Refused),
-        (3, 4) => Some(Code::PacketTooBig),
-        (3, _) => Some(Code::UnreachableHost),
-        (11, _) => Some(Code::TtlExceeded),
-        _ => None,
-    }
-}
-
-/// RFC 4443 §3.
-const fn of_icmp6(icmp: (u8, u8)) -> Option<Code> {
-    match icmp {
-        (1, 0) => Some(Code::UnreachableNet),
-        (1, 1 | 5 | 6) => Some(Code::AdminProhibited),
-        (1, 4) => Some(Code::Refused),
-        (1, _) => Some(Code::UnreachableHost),
-        (2, _) => Some(Code::PacketTooBig),
-        (3, _) => Some(Code::TtlExceeded),
-        _ => None,
+/// What an ICMP error means to whoever asked for a port: protocol and port unreachable are the host
+/// itself saying no.
+const fn of_icmp(family: Family, (kind, code): (u8, u8)) -> Option<Code> {
+    match (family, kind, code) {
+        (Family::V4, 3, 2 | 3) | (Family::V6, 1, 4) => Some(Code::Refused),
+        _ => error_code(family, kind, code),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Code, of_icmp, of_icmp6};
+    use super::{Code, Family, of_icmp};
 
     #[test]
     fn what_one_error_number_hides_is_told_apart() {
-        let hidden = [(3, 1), (3, 13), (11, 0)].map(of_icmp);
+        let v4 = |icmp| of_icmp(Family::V4, icmp);
+        let v6 = |icmp| of_icmp(Family::V6, icmp);
+        let hidden = [(3, 1), (3, 13), (11, 0)].map(v4);
         let codes = [
             Code::UnreachableHost,
             Code::AdminProhibited,
             Code::TtlExceeded,
         ];
         assert_eq!(hidden, codes.map(Some));
-        let hidden = [(1, 3), (1, 1), (3, 0)].map(of_icmp6);
+        let hidden = [(1, 3), (1, 1), (3, 0)].map(v6);
         assert_eq!(hidden, codes.map(Some));
-        assert_eq!(of_icmp((3, 3)), Some(Code::Refused));
-        assert_eq!(of_icmp((5, 0)), None);
+        let refused = [v4((3, 2)), v4((3, 3)), v6((1, 4))];
+        assert_eq!(refused, [Some(Code::Refused); 3]);
+        assert_eq!(v4((5, 0)), None);
     }
 }

@@ -2,6 +2,8 @@
 //! vanish with it. Where namespaces are not to be had, a test says so and does nothing.
 
 #[cfg(test)]
+mod datagrams;
+#[cfg(test)]
 mod icmp;
 #[cfg(test)]
 mod stage;

@@ -33,6 +33,8 @@ pub(crate) enum Rights {
     Own,
     /// As in production: an ordinary user without capabilities.
     Service,
+    /// The same, but for raw sockets.
+    RawSockets,
 }
 
 /// How to run things inside the namespaces.
@@ -55,6 +57,11 @@ impl Netns {
         }
     }
 
+    /// The group of services.
+    pub(crate) const fn group(&self) -> u32 {
+        self.group
+    }
+
     /// A command that will run `program` at `place`, and die with the runner.
     pub(crate) fn command(&self, place: Place, rights: Rights, program: &Path) -> Command {
         let mut command = if place == Place::Mgmt {
@@ -74,6 +81,13 @@ impl Netns {
             }
             (Rights::Service | Rights::Own, false) => {
                 command.args(["--inh-caps=-all", "--ambient-caps=-all"]);
+            }
+            (Rights::RawSockets, as_root) => {
+                if as_root {
+                    command.args(["--reuid", &NOBODY.to_string(), "--regid"]);
+                    command.args([&NOBODY.to_string(), "--clear-groups"]);
+                }
+                command.args(["--inh-caps=-all,+net_raw", "--ambient-caps=-all,+net_raw"]);
             }
             (Rights::Own, true) | (Rights::Builder, _) => {}
         }

@@ -23,9 +23,9 @@ use crate::procs::Proc;
 use crate::waiting::until;
 
 /// Everything of the stage lies here, on a tmpfs that nobody outside sees.
-const HOME: &str = "/run/civ";
+pub(crate) const HOME: &str = "/run/civ";
 /// What runs on the stage.
-const PROGRAMS: [&str; 4] = ["control-api", "validator-agent", "prober", "civ-e2e"];
+const PROGRAMS: &[&str] = &["control-api", "validator-agent", "prober", "civ-e2e"];
 
 /// The stage, up to the end of this process.
 pub(crate) struct OnNamespaces {
@@ -51,7 +51,7 @@ impl OnNamespaces {
         let me = fs::metadata("/proc/self").context("/proc is not mounted")?;
         let netns = Netns::new(me.uid(), me.gid());
         fs::set_permissions(out, fs::Permissions::from_mode(0o755))?;
-        let mounts = mount_all(&netns, bin, out).await?;
+        let mounts = mount_all(&netns, (bin, PROGRAMS), out, &hosts_file()).await?;
         netns.build(&plan).await?;
         let router = Router::build(netns.clone(), &plan).await?;
         let ca = TestCa::make(Path::new(HOME))?;
@@ -122,16 +122,26 @@ impl Stage for OnNamespaces {
     }
 }
 
-/// Our own `/run` (for `ip netns` and sshd), the host's folders in it, and `/etc/hosts`.
-async fn mount_all(netns: &Netns, bin: &Path, out: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
+/// Our own `/run` (for `ip netns` and sshd), the host's folders in it, and `/etc/hosts`. The folder
+/// of the programs comes first.
+///
+/// # Errors
+///
+/// When something cannot be mounted, or one of the programs is not there.
+pub(crate) async fn mount_all(
+    netns: &Netns,
+    (bin, programs): (&Path, &[&str]),
+    out: &Path,
+    hosts_file: &str,
+) -> Result<Vec<(PathBuf, PathBuf)>> {
     mount(netns, &["-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run"]).await?;
     fs::create_dir_all("/run/sshd")?;
     let mut mounts = Vec::new();
     for (name, host) in [("bin", bin), ("out", out)] {
         let inside = Path::new(HOME).join(name);
         fs::create_dir_all(&inside)?;
-        if name == "bin" && !all_may_run(host)? {
-            copy_programs(host, &inside)?;
+        if name == "bin" && !all_may_run(host, programs)? {
+            copy_programs(host, &inside, programs)?;
         } else {
             let (from, to) = (host.to_string_lossy(), inside.to_string_lossy());
             mount(netns, &["--bind", &from, &to]).await?;
@@ -139,28 +149,28 @@ async fn mount_all(netns: &Netns, bin: &Path, out: &Path) -> Result<Vec<(PathBuf
         mounts.push((host.to_owned(), inside));
     }
     let hosts = Path::new(HOME).join("hosts");
-    fs::write(&hosts, hosts_file())?;
+    fs::write(&hosts, hosts_file)?;
     mount(netns, &["--bind", &hosts.to_string_lossy(), "/etc/hosts"]).await?;
     Ok(mounts)
 }
 
 /// Whether any user may run the programs of a folder, once it is reached.
-fn all_may_run(bin: &Path) -> Result<bool> {
+fn all_may_run(bin: &Path, programs: &[&str]) -> Result<bool> {
     let open = |path: &Path| -> Result<bool> {
         let mode = fs::metadata(path).map(|meta| meta.mode());
         let mode = mode.with_context(|| format!("{} is not there", path.display()))?;
         Ok(mode & 0o005 == 0o005)
     };
     let mut all = open(bin)?;
-    for program in PROGRAMS {
+    for program in programs {
         all &= open(&bin.join(program))?;
     }
     Ok(all)
 }
 
 /// For folders that were made under a strict umask.
-fn copy_programs(bin: &Path, inside: &Path) -> Result<()> {
-    for program in PROGRAMS {
+fn copy_programs(bin: &Path, inside: &Path, programs: &[&str]) -> Result<()> {
+    for program in programs {
         let copy = inside.join(program);
         fs::copy(bin.join(program), &copy)?;
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
@@ -168,7 +178,12 @@ fn copy_programs(bin: &Path, inside: &Path) -> Result<()> {
     Ok(())
 }
 
-async fn mount(netns: &Netns, args: &[&str]) -> Result<()> {
+/// Runs `mount`.
+///
+/// # Errors
+///
+/// With what it complains about.
+pub(crate) async fn mount(netns: &Netns, args: &[&str]) -> Result<()> {
     let mut mount = netns.tool(Place::Mgmt, "mount");
     tool::feed(mount.args(args), "").await?;
     Ok(())
