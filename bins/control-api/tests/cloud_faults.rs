@@ -17,7 +17,7 @@ use civ_control_api::app::agents::SelfCheckReport;
 use civ_control_api::app::{App, AppError};
 use civ_control_api::config::load;
 use civ_orch::attempt::StateName;
-use civ_store::{StoreError, leases};
+use civ_store::{StoreError, leases, queue};
 use civ_testkit::{address, eventually_within, fip, port, validator};
 use civ_types::{Address, Family, FipId, PortId};
 use tokio_util::sync::CancellationToken;
@@ -200,6 +200,39 @@ async fn rule_12_one_address_that_cannot_be_released_does_not_pause_the_others()
     .await;
     running.enqueue(2).await;
     running.reaches(2, StateName::AwaitingSelfCheck).await;
+    running.end().await;
+}
+
+/// While the cloud is away, releases wait with the claims, and one at a time finds out whether it
+/// is back: eight that each went by their own pauses would all have been tried twice by the time
+/// that the first of them has been tried three times.
+#[tokio::test]
+async fn releases_wait_out_an_outage() {
+    const ALL: u8 = 8;
+    let all: Vec<u8> = (1..=ALL).collect();
+    let running = started(Ill::new(&all), ALL, "").await;
+    for n in 1..=ALL {
+        running.enqueue(n).await;
+    }
+    for n in 1..=ALL {
+        running.reaches(n, StateName::AwaitingSelfCheck).await;
+    }
+    let list: Vec<Address> = all.iter().map(|n| address(*n)).collect();
+    let cancelled = running.app.write(move |tx| {
+        for address in list {
+            queue::cancel(tx, address).unwrap();
+        }
+        Ok::<(), StoreError>(())
+    });
+    cancelled.await.unwrap();
+    let tries = eventually_within("three tries of one", Duration::from_secs(20), async || {
+        let orders = running.app.read(leases::orders).await;
+        let orders = orders.map_err(|error: StoreError| error).unwrap();
+        let tries: Vec<u32> = orders.iter().map(|order| order.tries).collect();
+        (tries.len() == all.len() && tries.contains(&3)).then_some(tries)
+    })
+    .await;
+    assert!(tries.iter().sum::<u32>() <= 13, "{tries:?}");
     running.end().await;
 }
 
