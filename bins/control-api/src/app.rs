@@ -73,6 +73,12 @@ impl App {
         self.inner.clock.now()
     }
 
+    /// Where the time comes from.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.inner.clock
+    }
+
     /// Who waits for what.
     #[must_use]
     pub fn hub(&self) -> &Arc<Hub> {

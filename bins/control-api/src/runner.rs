@@ -6,6 +6,7 @@
 mod cloud_worker;
 mod cycle;
 mod gate;
+mod lost_time;
 mod outage;
 mod reconciler;
 mod retention;
@@ -24,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::app::App;
 pub use gate::Gate;
 pub(crate) use gate::jitter;
+pub(crate) use lost_time::Stalls;
 
 /// How often signs of life are written down. Every commit, and so this one too, is also the
 /// process's own sign of life, by which a restart knows how long it was away.
@@ -38,6 +40,8 @@ pub struct Runner {
     pub cloud: Arc<dyn Cloud>,
     /// Whether claims are made at all.
     pub gate: Arc<Gate>,
+    /// Whether the process stood still.
+    pub(crate) stalls: Arc<Stalls>,
     /// How long one HTTP request to the cloud may take.
     pub request_timeout: Duration,
     /// Rows of a page of a scan.
@@ -71,6 +75,7 @@ impl Runner {
 
 async fn pulse(runner: Runner) {
     while !runner.sleep(PULSE).await {
+        runner.stalls.look();
         runner.write_signs().await;
     }
     runner.write_signs().await;

@@ -13,7 +13,7 @@ use civ_orch::attempt::Policy;
 use civ_store::seed::Seed;
 use civ_store::{OpenError, Rules, Store, StoreError};
 use civ_store::{notifications, queue, runtime, seed, sites, validators};
-use civ_types::{Clock, SystemClock};
+use civ_types::{Clock, EvenClock};
 use tokio::net::TcpListener;
 
 use crate::app::{App, Hub, Inner, Presence, ScanDesk};
@@ -52,7 +52,7 @@ pub async fn run(settings: Settings, context: Context) -> anyhow::Result<()> {
     let budget = cloud::budget(&settings.openstack);
     let cloud = OpenStack::within(config, budget).map_err(Refused::new)?;
     let cloud = Arc::new(cloud.marking(settings.openstack.mark_description));
-    let clock = Arc::new(SystemClock);
+    let clock = Arc::new(EvenClock::start());
     let running = start_with(settings, &context, cloud, tokens, clock).await?;
     context.shutdown.cancelled().await;
     context.tasks.ended().await;
@@ -70,7 +70,7 @@ pub async fn start(
     context: &Context,
     cloud: Arc<dyn Cloud>,
 ) -> anyhow::Result<Running> {
-    start_at(settings, context, cloud, Arc::new(SystemClock)).await
+    start_at(settings, context, cloud, Arc::new(EvenClock::start())).await
 }
 
 /// Starts everything on a cloud and a clock that are given.
@@ -122,6 +122,7 @@ async fn start_with(
         app: app.clone(),
         cloud,
         gate,
+        stalls: Arc::default(),
         request_timeout,
         page_size: settings.openstack.list_page_size,
         page_retries: settings.openstack.page_retries,

@@ -37,6 +37,8 @@ steps! {
     Resume = "resume",
     /// Commit: signs of life.
     Signs = "signs",
+    /// Commit: deadlines are moved by time in which nobody could be heard.
+    LostTime = "lost_time",
     /// Commit: what is due is ticked.
     Tick = "tick",
     /// Commit: free validators claim.

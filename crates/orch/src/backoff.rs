@@ -53,6 +53,13 @@ impl CloudGate {
         self.closed_until = Some(now.plus(wait));
     }
 
+    /// Time was lost, or the clock set back by so many microseconds: a pause keeps its length.
+    pub fn shift(&mut self, micros: i64) {
+        self.closed_until = self
+            .closed_until
+            .map(|until| Utc::from_micros(until.as_micros().saturating_add(micros)));
+    }
+
     /// The cloud answered.
     pub const fn answered(&mut self) {
         self.n_faults = 0;
@@ -103,6 +110,15 @@ mod tests {
         assert_eq!(gate.opens_at(), Some(at(1500)));
         gate.answered();
         assert_eq!(gate.claims_max(at(501), 9), usize::MAX);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_makes_no_pause_longer() {
+        let mut gate = CloudGate::default();
+        let hour = Utc::EPOCH.plus_secs(3600);
+        gate.fault(hour, None, 1.0);
+        gate.shift(-3_600_000_000);
+        assert_eq!(gate.opens_at(), Some(Utc::from_micros(500_000)));
     }
 
     #[test]

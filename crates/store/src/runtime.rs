@@ -54,8 +54,10 @@ pub fn cloud_available(tx: &mut WriteTx<'_>, lasted: Duration) -> Result<(), Sto
     events::append(tx, &event)
 }
 
-/// Moves every deadline by the time that the process was down, which counts against none of them
-/// (rule 10). Says how long that was.
+/// Moves every deadline by the time that the process was down, and says how long that was.
+///
+/// It counts against no deadline (rule 10). They move backwards if the clock shows an earlier time
+/// than at the last sign of life.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
@@ -68,8 +70,35 @@ pub fn resume(tx: &WriteTx<'_>) -> Result<Duration, StoreError> {
     let Some(alive_at) = alive_at.map(Utc::from_micros) else {
         return Ok(Duration::ZERO);
     };
-    let down = tx.now().since(alive_at);
-    let micros = i64::try_from(down.as_micros()).unwrap_or(i64::MAX);
+    shift(
+        tx,
+        tx.now().as_micros().saturating_sub(alive_at.as_micros()),
+    )?;
+    Ok(tx.now().since(alive_at))
+}
+
+/// The clock was set by `jump` microseconds, and for `stalled` the process could hear nobody:
+/// neither counts against a deadline (rule 10).
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn lost_time(tx: &mut WriteTx<'_>, jump: i64, stalled: Duration) -> Result<(), StoreError> {
+    let stalled_micros = i64::try_from(stalled.as_micros()).unwrap_or(i64::MAX);
+    shift(tx, jump.saturating_add(stalled_micros))?;
+    let event = NewEvent {
+        severity: Severity::Warning,
+        payload: json!({
+            "clock_set_by_ms": jump / 1000,
+            "stalled_ms": stalled_micros / 1000,
+        })
+        .to_string(),
+        ..NewEvent::new("time_lost")
+    };
+    events::append(tx, &event)
+}
+
+/// Moves whatever is to happen at a certain time.
+fn shift(tx: &WriteTx<'_>, micros: i64) -> Result<(), StoreError> {
     for sql in [
         "UPDATE ips SET due_at = due_at + ?1 WHERE due_at IS NOT NULL",
         "UPDATE ips SET associated_at = associated_at + ?1 WHERE state = 'awaiting_self_check'",
@@ -83,7 +112,7 @@ pub fn resume(tx: &WriteTx<'_>) -> Result<Duration, StoreError> {
     ] {
         tx.sql().execute(sql, params![micros])?;
     }
-    Ok(down)
+    Ok(())
 }
 
 /// How much disk the database takes, in bytes; answers only if the database can be read.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use civ_types::{Clock, Utc};
+use civ_types::Clock;
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -176,11 +176,10 @@ impl Desk {
     fn commit(&mut self, group: Vec<Job>) {
         let mut answers = Vec::with_capacity(group.len());
         let mut hints = Vec::new();
-        let now = self.clock.now();
         match carry_out(
             &mut self.connection,
             group,
-            now,
+            self.clock.as_ref(),
             self.rules,
             &mut answers,
             &mut hints,
@@ -204,11 +203,12 @@ impl Desk {
 fn carry_out(
     connection: &mut Connection,
     group: Vec<Job>,
-    now: Utc,
+    clock: &dyn Clock,
     rules: Rules,
     answers: &mut Vec<Answer>,
     hints: &mut Vec<Hint>,
 ) -> rusqlite::Result<()> {
+    let now = clock.now();
     let is_alone = group.len() == 1;
     let mut group = group.into_iter();
     let mut begin = || {
@@ -243,7 +243,8 @@ fn carry_out(
         // A start that is refused undoes its move of the deadlines: it must not pass for a sign of
         // life either, or the next start would move them by too little.
         if is_kept {
-            runtime::touch(&whole, now)?;
+            // By the clock as it is now: a job may have followed a jump of it.
+            runtime::touch(&whole, clock.now())?;
         }
         blocks::settle(&whole)?;
         whole.commit()

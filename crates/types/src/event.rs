@@ -53,6 +53,7 @@ pub const EVENT_TYPES: &[&str] = &[
     "requeued",
     "self_check_result",
     "site_complete",
+    "time_lost",
 ];
 
 /// Written when notifications were given up or no longer fitted.

@@ -16,4 +16,4 @@ pub use check::{CheckName, CheckSpec, Source};
 pub use check_type::{EGRESS_CHECKS, OptionKind};
 pub use event::{EVENT_TYPES, NOTIFICATION_DROPPED};
 pub use ids::{AttemptNo, ClaimNo, CycleId, FipId, IdError, IpId, PortId, SiteId, ValidatorId};
-pub use time::{Clock, SystemClock, TimeError, Utc};
+pub use time::{Clock, EvenClock, SystemClock, TimeError, Utc};

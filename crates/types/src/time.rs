@@ -1,7 +1,8 @@
 //! Time, in the one precision that the database keeps: microseconds since 1970, UTC.
 
 use std::fmt;
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
@@ -81,6 +82,18 @@ impl fmt::Display for Utc {
 pub trait Clock: Send + Sync + fmt::Debug {
     /// The present moment.
     fn now(&self) -> Utc;
+
+    /// By how many microseconds the machine's clock was set, forwards or backwards, without
+    /// [`Clock::now`] having followed yet.
+    fn jump(&self) -> i64 {
+        0
+    }
+
+    /// Follows a jump. Whoever keeps deadlines moves them by as much at the same moment; given the
+    /// negative of it, goes back.
+    fn follow(&self, jump: i64) {
+        let _ = jump;
+    }
 }
 
 /// The machine's clock.
@@ -93,9 +106,153 @@ impl Clock for SystemClock {
     }
 }
 
+/// The machine's clock, without its jumps: a step of the clock, or a suspended machine, does not
+/// make a deadline pass, nor keep one from passing, until somebody follows it.
+#[derive(Debug)]
+pub struct EvenClock {
+    /// Where the steady clock began.
+    began: Instant,
+    line: Mutex<Line>,
+}
+
+/// The farthest that the machine's clock may be off the line and still be followed silently, in
+/// microseconds: what NTP corrects by slewing is far below it.
+const SLACK: i64 = 1_000_000;
+
+/// Two readings farther apart than this were not made at the same time.
+const HELD_UP: Duration = Duration::from_millis(100);
+
+/// Where the line stood at a moment of the steady clock, and how far the machine's clock is ahead.
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    shown: i64,
+    steady: Duration,
+    ahead: i64,
+}
+
+impl Line {
+    /// What it shows when the machine's clock shows `wall` and the steady one `steady`.
+    fn read(&mut self, wall: i64, steady: Duration) -> i64 {
+        let gone = steady.saturating_sub(self.steady).as_micros();
+        let expected = self
+            .shown
+            .saturating_add(i64::try_from(gone).unwrap_or(i64::MAX));
+        let even = wall.saturating_sub(self.ahead);
+        let off = even.saturating_sub(expected);
+        self.steady = steady;
+        self.shown = if off.saturating_abs() <= SLACK {
+            even
+        } else {
+            self.ahead = self.ahead.saturating_add(off);
+            expected
+        };
+        self.shown
+    }
+}
+
+impl EvenClock {
+    /// A clock that shows what the machine's shows now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self {
+            began: Instant::now(),
+            line: Mutex::new(Line {
+                shown: SystemClock.now().0,
+                steady: Duration::ZERO,
+                ahead: 0,
+            }),
+        }
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Clock for EvenClock {
+    fn now(&self) -> Utc {
+        let mut line = self.line();
+        // Whoever is held up between the two readings must not take that for a jump.
+        loop {
+            let before = self.began.elapsed();
+            let wall = SystemClock.now();
+            if self.began.elapsed().saturating_sub(before) < HELD_UP {
+                return Utc(line.read(wall.0, before));
+            }
+        }
+    }
+
+    fn jump(&self) -> i64 {
+        // A jump is noticed by reading the clock.
+        self.now();
+        self.line().ahead
+    }
+
+    fn follow(&self, jump: i64) {
+        let mut line = self.line();
+        line.shown = line.shown.saturating_add(jump);
+        line.ahead = line.ahead.saturating_sub(jump);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const HOUR: i64 = 3_600_000_000;
+
+    fn line() -> Line {
+        Line {
+            shown: 0,
+            steady: Duration::ZERO,
+            ahead: 0,
+        }
+    }
+
+    #[test]
+    fn a_line_has_no_jumps_and_says_how_far_ahead_the_machine_is() {
+        for jump in [HOUR, -HOUR, 2 * SLACK] {
+            let mut line = line();
+            assert_eq!(
+                line.read(jump + 5_000_000, Duration::from_secs(5)),
+                5_000_000
+            );
+            assert_eq!(line.ahead, jump);
+            assert_eq!(
+                line.read(jump + 6_000_000, Duration::from_secs(6)),
+                6_000_000
+            );
+            assert_eq!(line.ahead, jump);
+        }
+    }
+
+    #[test]
+    fn small_corrections_are_followed_and_do_not_add_up_to_a_jump() {
+        let mut line = line();
+        for n in 1..=100 {
+            // The machine's clock gains 0.9 s with every second.
+            let wall = n * 1_900_000;
+            let steady = Duration::from_secs(u64::try_from(n).unwrap());
+            assert_eq!(line.read(wall, steady), wall);
+        }
+        assert_eq!(line.ahead, 0);
+    }
+
+    #[test]
+    fn a_jump_that_is_followed_is_over_and_can_be_taken_back() {
+        let clock = EvenClock::start();
+        clock.line().ahead = HOUR;
+        clock.line().shown -= HOUR;
+        let before = clock.now();
+        assert_eq!(clock.jump(), HOUR);
+        clock.follow(HOUR);
+        assert_eq!(clock.jump(), 0);
+        let hour = Duration::from_secs(3600);
+        assert!(clock.now().since(before) >= hour);
+        clock.follow(-HOUR);
+        assert_eq!(clock.jump(), HOUR);
+        assert!(clock.now().since(before) < hour);
+    }
 
     #[test]
     fn finer_input_is_cut() {

@@ -29,6 +29,11 @@ impl<K: Ord + Clone> Signs<K> {
         self.last.insert(id.clone(), now)
     }
 
+    fn shift(&mut self, micros: i64) {
+        let all = self.last.values_mut().chain(self.unwritten.values_mut());
+        all.for_each(|at| *at = Utc::from_micros(at.as_micros().saturating_add(micros)));
+    }
+
     fn forget(&mut self, id: &K) {
         self.unwritten.remove(id);
         self.last.remove(id);
@@ -102,6 +107,13 @@ impl Presence {
         let mut state = self.state();
         state.validators.last.extend(validators);
         state.sites.last.extend(sites);
+    }
+
+    /// Moves every sign of life: time was lost in which none could be heard.
+    pub fn shift(&self, micros: i64) {
+        let mut state = self.state();
+        state.validators.shift(micros);
+        state.sites.shift(micros);
     }
 
     /// Validators with a sign of life within the timeout, and when it was.

@@ -61,6 +61,11 @@ impl Gate {
         state.gate.fault(now, retry_after, jitter());
     }
 
+    /// The clock was set, or the process stood still: a pause keeps its length.
+    pub fn shift(&self, micros: i64) {
+        self.state().gate.shift(micros);
+    }
+
     /// The cloud answered.
     pub fn answered(&self) {
         let mut state = self.state();

@@ -8,7 +8,7 @@ use civ_orch::backoff::speaks_for_the_cloud;
 use civ_store::{StoreError, leases, queue};
 use civ_types::Utc;
 
-use super::{Runner, complain};
+use super::{Runner, complain, lost_time};
 
 /// Ticks in one transaction: bounds how long the writing thread is held.
 const TICKS_MAX: u32 = 256;
@@ -37,6 +37,7 @@ pub(super) async fn run(runner: Runner) {
 /// One round; says how long the loop may sleep if nobody wakes it.
 async fn round(runner: &Runner) -> Result<Duration, StoreError> {
     let app = &runner.app;
+    lost_time::make_up(runner).await?;
     let now = app.now();
     let (due, orders) = app
         .read(move |conn| -> Result<_, StoreError> {

@@ -2,6 +2,7 @@
 //! nothing is attached.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use civ_cloudsim::{Action, AnswerBody, Match, Rule, WriteKind};
 use civ_orch::attempt::StateName;
@@ -23,6 +24,8 @@ const CASES: &[(&str, Trouble)] = &[
     ("after_detached", Trouble::TakenOff),
     ("before_tick", Trouble::Silence),
     ("after_tick", Trouble::Silence),
+    ("before_lost_time", Trouble::Stop),
+    ("after_lost_time", Trouble::Stop),
     ("before_scan_failed", Trouble::Listing),
     ("after_scan_failed", Trouble::Listing),
     ("before_scan_counted", Trouble::Count),
@@ -44,6 +47,8 @@ enum Trouble {
     TakenOff,
     /// The agent says nothing, and its lease ends.
     Silence,
+    /// The process stands still for longer than a lease.
+    Stop,
     /// A scan may not list.
     Listing,
     /// None: a scan only counts.
@@ -123,6 +128,11 @@ async fn drive(place: &Place, trouble: Trouble, api: Api) -> Option<()> {
             api.post("/agents/register", &v1).await?;
             Some(())
         }
+        Trouble::Stop => {
+            taken(&api).await?;
+            api.stop(STOP).await;
+            Some(())
+        }
         Trouble::Listing => {
             compared(place).await;
             let matches = Match {
@@ -156,10 +166,53 @@ async fn drive(place: &Place, trouble: Trouble, api: Api) -> Option<()> {
     }
 }
 
+/// Longer than the lease, and than the pause of which a process takes notice.
+const STOP: Duration = Duration::from_secs(6);
+
+const SHORT_LEASE: &str = "lease_ttl_seconds: 4, self_check_timeout_seconds: 1";
+
+/// An agent has fetched an address and not said anything about it yet.
+async fn taken(api: &Api) -> Option<Value> {
+    let v1 = json!({"validator_id": "v1"});
+    api.post("/agents/register", &v1).await?;
+    let waits = |list: &Value| list[0]["State"] == "awaiting_self_check";
+    api.when("/admin/ips", waits).await?;
+    api.get("/agents/v1/assignment").await
+}
+
+#[tokio::test]
+async fn rule_10_a_stop_for_longer_than_the_lease_costs_nobody_anything() {
+    let place = Place::new(1, SHORT_LEASE).await;
+    let enqueue = |tx: &mut civ_store::WriteTx<'_>| {
+        queue::enqueue(tx, &[nth(1)]).unwrap();
+    };
+    place.prepare(enqueue).await;
+    let (process, api) = place.again().await;
+    let work = taken(&api).await.unwrap();
+    api.stop(STOP).await;
+    // Deadlines were looked at again before the agent had its turn.
+    let noticed = |events: &Value| events.to_string().contains("stalled_ms");
+    api.when("/admin/events?type=time_lost", noticed)
+        .await
+        .unwrap();
+    let passed = json!({"ip_id": work["ip_id"], "success": true,
+        "detected_egress_ip": work["ip_address"], "detail": ""});
+    api.post("/agents/v1/self-check", &passed).await.unwrap();
+    let complete = json!({"ip_id": work["ip_id"]});
+    api.post("/agents/v1/complete", &complete).await.unwrap();
+    let judged = |status: &Value| status["results_by_overall"]["pass"] == 1;
+    api.when("/admin/status", judged).await.unwrap();
+    process.kill().await;
+    let left = place.left().await;
+    assert_eq!(left.count("time_lost"), 1);
+    assert_eq!(left.count("lease_expired") + left.count("requeued"), 0);
+}
+
 async fn play((point, trouble): (&'static str, Trouble)) {
     let timers = match trouble {
         Trouble::TakenOff => "reconcile_interval_seconds: 1",
         Trouble::Silence => "lease_ttl_seconds: 2, self_check_timeout_seconds: 1",
+        Trouble::Stop => SHORT_LEASE,
         Trouble::Release
         | Trouble::Orphan
         | Trouble::Listing

@@ -240,6 +240,7 @@ impl Process {
             let listens = log.split_once("control-api listens addr=");
             if let Some((addr, _)) = listens.and_then(|(_, rest)| rest.split_once('\n')) {
                 return Some(Api {
+                    pid: self.child.id().unwrap(),
                     base: format!("http://{addr}/api/v1"),
                     client: reqwest::Client::builder().timeout(LIMIT).build().unwrap(),
                 });
@@ -261,6 +262,7 @@ impl Process {
 /// The HTTP API of a process.
 #[derive(Debug, Clone)]
 pub(crate) struct Api {
+    pid: u32,
     base: String,
     client: reqwest::Client,
 }
@@ -276,6 +278,19 @@ impl Api {
         // A poll may find nothing, an agent may be late.
         assert!(!status.is_server_error(), "{path}: {status} {body}");
         Some(body)
+    }
+
+    /// Stops the process for `time`, as an overloaded or frozen machine would.
+    pub(crate) async fn stop(&self, time: Duration) {
+        let pid = self.pid.to_string();
+        for signal in ["-STOP", "-CONT"] {
+            let mut kill = Command::new("kill");
+            let sent = kill.args([signal, &pid]).status().await.unwrap();
+            assert!(sent.success(), "{signal} {pid}");
+            if signal == "-STOP" {
+                tokio::time::sleep(time).await;
+            }
+        }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Option<Value> {

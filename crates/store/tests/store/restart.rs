@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use civ_orch::attempt::StateName;
 use civ_store::ips::IpRow;
-use civ_store::leases::{self, Call};
+use civ_store::leases;
 use civ_store::{agents, queue, sites, validators};
 use civ_testkit::{address, site, validator};
 use civ_types::{Address, Clock as _, Utc};
@@ -115,6 +115,42 @@ async fn rule_10_a_restart_moves_every_deadline_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn rule_10_a_clock_that_is_behind_at_the_start_makes_no_deadline_later() {
+    let all: Vec<_> = (1..=5).map(address).collect();
+    let mut world = everywhere(&all).await;
+    let before = world.row(address(3)).await.attempt.due_at.unwrap();
+    let back = world.db.clock.now().minus_secs(HOUR);
+    world.db.clock.set(back);
+    world.db.restart(Duration::ZERO).await;
+    let after = world.row(address(3)).await.attempt.due_at.unwrap();
+    assert_eq!(after, before.minus_secs(HOUR));
+}
+
+#[tokio::test]
+async fn rule_10_lost_time_moves_deadlines_both_ways_and_is_told() {
+    let all: Vec<_> = (1..=5).map(address).collect();
+    let world = everywhere(&all).await;
+    let before = world.row(address(3)).await.attempt.due_at.unwrap();
+    let hour = i64::from(HOUR) * 1_000_000;
+    for (jump, stalled, by) in [(-hour, 0, -hour), (0, HOUR, hour), (hour, 0, hour)] {
+        let due = world.row(address(3)).await.attempt.due_at.unwrap();
+        let stalled = Duration::from_secs(stalled.into());
+        let lost = world
+            .db
+            .write(move |tx| civ_store::runtime::lost_time(tx, jump, stalled));
+        lost.await.unwrap();
+        let after = world.row(address(3)).await.attempt.due_at.unwrap();
+        assert_eq!(after.as_micros(), due.as_micros() + by);
+    }
+    let after = world.row(address(3)).await.attempt.due_at.unwrap();
+    assert_eq!(after, before.plus_secs(HOUR));
+    let filter = civ_store::events::Filter::default();
+    let told = move |conn: &civ_store::ReadConn<'_>| civ_store::events::tail(conn, &filter, 3);
+    let told = world.db.read(told).await.unwrap();
+    assert!(told.iter().all(|event| event.event_type == "time_lost"));
+}
+
+#[tokio::test]
 async fn rule_10_what_was_left_of_a_settle_pause_is_still_left() {
     let mut world = World::new(1, 0).await;
     world
@@ -141,16 +177,4 @@ async fn rule_10_a_silenced_validator_stays_so() {
     assert_eq!(world.claim().await, 0);
     world.speaks(validator(1)).await;
     assert_eq!(world.claim().await, 1);
-}
-
-#[tokio::test]
-async fn rule_10_a_clock_that_was_set_back_moves_nothing() {
-    let mut world = World::new(1, 0).await;
-    world.up_to_checking(address(1)).await;
-    let before = world.row(address(1)).await;
-    let now = world.db.clock.now();
-    world.db.clock.set(now.minus_secs(HOUR));
-    world.db.restart(Duration::ZERO).await;
-    assert_eq!(world.row(address(1)).await, before);
-    assert!(world.order(address(1), Call::Release).await.is_none());
 }
