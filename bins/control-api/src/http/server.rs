@@ -1,5 +1,7 @@
 //! Connections: how many, how long for their headers, and how they end.
 
+mod crowd;
+
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,13 +16,16 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-/// Connections at once: each agent and prober holds two or three, browsers a few. More wait in
-/// the kernel's backlog.
+use crowd::{Answering, Crowd, Metered, Seat};
+
+/// Connections at once: each agent and prober holds two or three, browsers a few.
 const CONNECTIONS_MAX: usize = 4_096;
+
+/// What unfinished requests of all connections may take in memory, in bytes.
+const UNFINISHED_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 
 /// How long a client may take to send its headers, or to ask again on a kept connection.
 const HEADER_TIME: Duration = Duration::from_secs(30);
@@ -38,25 +43,25 @@ const CLOSE_TIME: Duration = Duration::from_secs(3);
 /// Serves until the shutdown; requests under way are answered first.
 pub async fn serve(listener: TcpListener, router: Router, tasks: Tasks) {
     let shutdown = tasks.shutdown().clone();
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let crowd = Arc::new(Crowd::new(CONNECTIONS_MAX, UNFINISHED_BYTES_MAX));
     loop {
-        let permit = tokio::select! {
-            () = shutdown.cancelled() => return,
-            permit = Arc::clone(&room).acquire_owned() => permit,
-        };
-        // The semaphore is never closed.
-        let Ok(permit) = permit else { return };
         let accepted = tokio::select! {
             () = shutdown.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, peer)) => {
-                let serve = connection(stream, peer, router.clone(), shutdown.clone(), permit);
+                let Some(seat) = crowd.enter(peer.ip()) else {
+                    // Everybody is being served, and nobody holds more than a few connections.
+                    continue;
+                };
+                let serve = connection(stream, peer, router.clone(), shutdown.clone(), seat);
                 tasks.spawn("connection", serve);
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
+                // Mostly for want of descriptors: whoever has been silent longest has one.
+                crowd.make_room();
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -68,20 +73,23 @@ async fn connection(
     peer: SocketAddr,
     router: Router,
     shutdown: CancellationToken,
-    permit: OwnedSemaphorePermit,
+    seat: Seat,
 ) {
     // Small answers, each worth its own packet: waiting for more would only delay them.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY could not be set");
     }
+    let closed = seat.closed();
+    let seat = Arc::new(seat);
+    let stream = Metered::new(stream, Arc::clone(&seat));
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(ConnectInfo(peer));
-        let router = router.clone();
+        let (router, served) = (router.clone(), Seat::serve(&seat));
         async move {
-            router
-                .oneshot(request)
-                .await
+            let answered = router.oneshot(request).await;
+            answered
+                .map(|response| response.map(|body| Answering::new(body, served)))
                 .map_err(|never: Infallible| never)
         }
     });
@@ -93,6 +101,10 @@ async fn connection(
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
+        () = closed.cancelled() => {
+            tracing::debug!(%peer, "a connection made room for others");
+            return;
+        }
         () = shutdown.cancelled() => {
             connection.as_mut().graceful_shutdown();
             let Ok(ended) = tokio::time::timeout(CLOSE_TIME, connection).await else {
@@ -105,5 +117,4 @@ async fn connection(
     if let Err(error) = ended {
         tracing::debug!(%peer, %error, "a connection ended early");
     }
-    drop(permit);
 }

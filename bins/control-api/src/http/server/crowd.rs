@@ -1,0 +1,380 @@
+//! Who is connected: many silent or endless clients must neither keep others out nor fill the
+//! memory. Whoever has kept us waiting longest makes room.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use axum::body::{Body, Bytes, HttpBody};
+use hyper::body::{Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_util::sync::CancellationToken;
+
+/// What a connection's unfinished request may take without being counted, in bytes: heartbeats
+/// and most questions are smaller, so they get through whatever others send.
+const FREE: usize = 8 * 1_024;
+
+/// Connections that one client may have while all of them are being served and others wait.
+const FAIR: usize = 64;
+
+#[derive(Debug)]
+struct Entry {
+    peer: IpAddr,
+    /// Since when nothing was answered.
+    since: Instant,
+    /// Requests that are being answered.
+    served: usize,
+    /// Bytes that came since the last answer.
+    bytes: usize,
+    close: CancellationToken,
+}
+
+impl Entry {
+    const fn counted(&self) -> usize {
+        self.bytes.saturating_sub(FREE)
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    all: BTreeMap<u64, Entry>,
+    counted: usize,
+}
+
+impl State {
+    fn leave(&mut self, id: u64) {
+        if let Some(entry) = self.all.remove(&id) {
+            self.counted = self.counted.saturating_sub(entry.counted());
+        }
+    }
+
+    fn evict(&mut self, id: u64) {
+        if let Some(entry) = self.all.get(&id) {
+            entry.close.cancel();
+        }
+        self.leave(id);
+    }
+
+    /// Whoever has been silent longest.
+    fn idle(&self) -> Option<u64> {
+        let idle = self.all.iter().filter(|(_, entry)| entry.served == 0);
+        idle.min_by_key(|(_, entry)| entry.since).map(|(id, _)| *id)
+    }
+
+    /// The oldest connection of the client that has most, if that is more than its share.
+    fn greedy(&self) -> Option<u64> {
+        let mut shares: HashMap<IpAddr, usize> = HashMap::new();
+        for entry in self.all.values() {
+            *shares.entry(entry.peer).or_default() += 1;
+        }
+        let (peer, n) = shares.into_iter().max_by_key(|(_, n)| *n)?;
+        let of_peer = self.all.iter().filter(|(_, entry)| entry.peer == peer);
+        let oldest = of_peer.min_by_key(|(_, entry)| entry.since);
+        oldest.map(|(id, _)| *id).filter(|_| FAIR < n)
+    }
+
+    /// The oldest request among those that take more than is free.
+    fn large(&self) -> Option<u64> {
+        let large = self.all.iter().filter(|(_, entry)| 0 < entry.counted());
+        large
+            .min_by_key(|(_, entry)| entry.since)
+            .map(|(id, _)| *id)
+    }
+}
+
+/// All connections.
+#[derive(Debug)]
+pub(super) struct Crowd {
+    state: Mutex<State>,
+    connections_max: usize,
+    bytes_max: usize,
+}
+
+impl Crowd {
+    pub(super) fn new(connections_max: usize, bytes_max: usize) -> Self {
+        Self {
+            state: Mutex::default(),
+            connections_max,
+            bytes_max,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for one more, if need be at the cost of another.
+    pub(super) fn enter(self: &Arc<Self>, peer: IpAddr) -> Option<Seat> {
+        let mut state = self.state();
+        if self.connections_max <= state.all.len() {
+            let victim = state.idle().or_else(|| state.greedy())?;
+            state.evict(victim);
+        }
+        let id = state.next;
+        state.next += 1;
+        let entry = Entry {
+            peer,
+            since: Instant::now(),
+            served: 0,
+            bytes: 0,
+            close: CancellationToken::new(),
+        };
+        let closed = entry.close.clone();
+        state.all.insert(id, entry);
+        drop(state);
+        Some(Seat {
+            crowd: Arc::clone(self),
+            id,
+            closed,
+        })
+    }
+
+    /// Closes whoever has been silent longest.
+    pub(super) fn make_room(&self) {
+        let mut state = self.state();
+        if let Some(victim) = state.idle() {
+            state.evict(victim);
+        }
+    }
+
+    fn came(&self, id: u64, n: usize) {
+        let mut state = self.state();
+        let Some(entry) = state.all.get_mut(&id) else {
+            return;
+        };
+        let before = entry.counted();
+        entry.bytes = entry.bytes.saturating_add(n);
+        let more = entry.counted() - before;
+        state.counted += more;
+        while self.bytes_max < state.counted {
+            let Some(victim) = state.large() else { return };
+            state.evict(victim);
+        }
+    }
+
+    fn served(&self, id: u64) {
+        if let Some(entry) = self.state().all.get_mut(&id) {
+            entry.served += 1;
+        }
+    }
+
+    fn answered(&self, id: u64) {
+        let mut state = self.state();
+        let Some(entry) = state.all.get_mut(&id) else {
+            return;
+        };
+        let counted = entry.counted();
+        entry.served = entry.served.saturating_sub(1);
+        entry.bytes = 0;
+        entry.since = Instant::now();
+        state.counted = state.counted.saturating_sub(counted);
+    }
+}
+
+/// The place of one connection; given back when dropped.
+#[derive(Debug)]
+pub(super) struct Seat {
+    crowd: Arc<Crowd>,
+    id: u64,
+    closed: CancellationToken,
+}
+
+impl Seat {
+    /// Cancelled when this connection must make room.
+    pub(super) fn closed(&self) -> CancellationToken {
+        self.closed.clone()
+    }
+
+    /// A request is being answered until what this returns is dropped.
+    pub(super) fn serve(seat: &Arc<Self>) -> Served {
+        seat.crowd.served(seat.id);
+        Served(Arc::clone(seat))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.crowd.state().leave(self.id);
+    }
+}
+
+/// A request that is being answered.
+#[derive(Debug)]
+pub(super) struct Served(Arc<Seat>);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.crowd.answered(self.0.id);
+    }
+}
+
+/// A stream whose incoming bytes are counted.
+#[derive(Debug)]
+pub(super) struct Metered<S> {
+    stream: S,
+    seat: Arc<Seat>,
+}
+
+impl<S> Metered<S> {
+    pub(super) const fn new(stream: S, seat: Arc<Seat>) -> Self {
+        Self { stream, seat }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        let n = buf.filled().len() - before;
+        if 0 < n {
+            self.seat.crowd.came(self.seat.id, n);
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[std::io::IoSlice<'_>],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+/// The body of an answer, which ends the request when it was sent.
+#[derive(Debug)]
+pub(super) struct Answering {
+    body: Body,
+    _served: Served,
+}
+
+impl Answering {
+    pub(super) const fn new(body: Body, served: Served) -> Self {
+        Self {
+            body,
+            _served: served,
+        }
+    }
+}
+
+impl HttpBody for Answering {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(n: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, n])
+    }
+
+    fn crowd(connections: usize, bytes: usize) -> Arc<Crowd> {
+        Arc::new(Crowd::new(connections, bytes))
+    }
+
+    fn open(seat: &Seat) -> bool {
+        !seat.closed().is_cancelled()
+    }
+
+    #[test]
+    fn whoever_has_been_silent_longest_makes_room() {
+        let crowd = crowd(3, 1 << 20);
+        let seats: Vec<_> = (0..3)
+            .map(|n| Arc::new(crowd.enter(peer(n)).unwrap()))
+            .collect();
+        // The first is being served, the second was just answered: the third is silent longest.
+        let served = Seat::serve(&seats[0]);
+        drop(Seat::serve(&seats[1]));
+        let next = crowd.enter(peer(9)).unwrap();
+        let closed: Vec<bool> = seats.iter().map(|seat| open(seat)).collect();
+        assert_eq!(closed, [true, true, false]);
+        assert!(open(&next));
+        drop((served, next));
+        assert!(crowd.enter(peer(9)).is_some());
+        assert!(open(&seats[0]) && open(&seats[1]), "there was room again");
+    }
+
+    #[test]
+    fn a_client_with_more_than_its_share_loses_one_that_is_served() {
+        let crowd = crowd(FAIR + 2, 1 << 20);
+        let friend = Arc::new(crowd.enter(peer(1)).unwrap());
+        let of_friend = Seat::serve(&friend);
+        let greedy: Vec<_> = (0..=FAIR)
+            .map(|_| Arc::new(crowd.enter(peer(2)).unwrap()))
+            .collect();
+        let served: Vec<_> = greedy.iter().map(Seat::serve).collect();
+        let third = Arc::new(crowd.enter(peer(3)).unwrap());
+        let of_third = Seat::serve(&third);
+        assert!(!open(&greedy[0]) && open(&greedy[1]) && open(&friend));
+        // Nobody has more than its share now.
+        assert!(crowd.enter(peer(4)).is_none());
+        drop((of_friend, of_third, served));
+    }
+
+    #[test]
+    fn the_oldest_large_request_makes_room_and_small_ones_are_safe() {
+        let crowd = crowd(10, 100_000);
+        let seats: Vec<_> = (0..4).map(|n| crowd.enter(peer(n)).unwrap()).collect();
+        crowd.came(seats[0].id, FREE);
+        crowd.came(seats[1].id, FREE + 60_000);
+        crowd.came(seats[2].id, FREE + 40_000);
+        assert!(seats.iter().all(open));
+        crowd.came(seats[3].id, FREE + 1);
+        let closed: Vec<bool> = seats.iter().map(open).collect();
+        assert_eq!(closed, [true, false, true, true]);
+        assert_eq!(crowd.state().counted, 40_001);
+        let mut seats = seats.into_iter().skip(2).map(Arc::new);
+        drop(Seat::serve(&seats.next().unwrap()));
+        assert_eq!(crowd.state().counted, 1);
+        drop(seats);
+        assert_eq!(crowd.state().counted, 0);
+        assert!(crowd.state().all.is_empty());
+    }
+}
