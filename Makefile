@@ -104,6 +104,13 @@ bench-cloud: ## listing floating IPs beside openstacksdk and curl: figures to do
 	$(TARGET)/release/civ-bench cloud --python $(SDK)/bin/python \
 		--json $(TARGET)/bench/cloud.json --document docs/PERFORMANCE.md
 
+.PHONY: abuse
+abuse: ## hostile clients beside ordinary ones: figures to docs/PERFORMANCE.md
+	@$(NEED) build
+	$(CARGO) build --locked --release -p civ-control-api -p civ-bench
+	$(TARGET)/release/civ-bench abuse --server $(TARGET)/release/control-api \
+		--json $(TARGET)/bench/abuse.json --document docs/PERFORMANCE.md
+
 doc: ## the API documentation, warnings are errors
 	@$(NEED) build
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items

@@ -1,6 +1,7 @@
 //! Measures control-api at scale: makes a large database, starts the real program on it and asks
 //! it over HTTP while results are being written. And the client of the cloud beside its peers.
 
+mod abuse;
 mod client;
 mod cloud;
 mod disk;
@@ -43,6 +44,10 @@ enum Mode {
     CloudServe(cloud::ServeArgs),
     /// Lists floating IPs with the product's client
     CloudList(cloud::ListArgs),
+    /// Measures what ordinary clients notice of hostile ones
+    Abuse(abuse::AbuseArgs),
+    /// Is hostile, until it is killed
+    Attack(abuse::AttackArgs),
 }
 
 #[derive(Debug, Args)]
@@ -104,6 +109,8 @@ fn main() -> Result<()> {
         Mode::Cloud(args) => runtime.block_on(cloud::compare(&args)),
         Mode::CloudServe(args) => runtime.block_on(cloud::serve(&args)),
         Mode::CloudList(args) => runtime.block_on(cloud::list(&args)),
+        Mode::Abuse(args) => runtime.block_on(abuse::measure(&args)),
+        Mode::Attack(args) => runtime.block_on(abuse::attack(&args)),
     }
 }
 

@@ -79,6 +79,11 @@ impl Server {
         Client::new(&self.base)
     }
 
+    /// Where it listens.
+    pub(crate) fn addr(&self) -> &str {
+        self.base.trim_start_matches("http://")
+    }
+
     /// Bytes that the program has caused to be written to the disk.
     pub(crate) fn bytes_written(&self) -> Result<u64> {
         let id = self.child.id().context("the server has ended")?;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
 use http_body_util::BodyExt as _;
@@ -52,7 +52,9 @@ async fn drain(mut body: Body, mut allowance: usize) {
 
 /// Reads a body of at most `limit` bytes.
 async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, ApiError> {
-    let mut bytes = Vec::new();
+    // What is announced is reserved once: a body that grows would be copied, and be there twice.
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(limit);
+    let mut bytes = Vec::with_capacity(announced.min(limit));
     while let Some(frame) = body.frame().await {
         let broken = |_error| ApiError::bad_input("the body broke off: send it again");
         let frame = frame.map_err(broken)?;

@@ -23,6 +23,7 @@ mod queue;
 mod registry;
 mod reports;
 mod restart;
+mod smuggling;
 mod soak;
 mod timing;
 mod walk;

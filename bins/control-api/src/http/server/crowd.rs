@@ -1,8 +1,8 @@
 //! Who is connected: many silent or endless clients must neither keep others out nor fill the
-//! memory. Whoever has kept us waiting longest makes room.
+//! memory. Whoever has more than a share, and has kept us waiting longest, makes room.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -17,12 +17,20 @@ use tokio_util::sync::CancellationToken;
 /// and most questions are smaller, so they get through whatever others send.
 const FREE: usize = 8 * 1_024;
 
-/// Connections that one client may have while all of them are being served and others wait.
+/// Connections that nobody takes from a client for having too many.
 const FAIR: usize = 64;
+
+/// Whose connection it is: of IPv6, whoever has the network, since a host has all of its addresses.
+fn client(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V4(v4) => v4.into(),
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+    }
+}
 
 #[derive(Debug)]
 struct Entry {
-    peer: IpAddr,
+    client: IpAddr,
     /// Since when nothing was answered.
     since: Instant,
     /// Requests that are being answered.
@@ -65,16 +73,21 @@ impl State {
         idle.min_by_key(|(_, entry)| entry.since).map(|(id, _)| *id)
     }
 
-    /// The oldest connection of the client that has most, if that is more than its share.
+    /// Of the client that has most connections, if that is more than its share: the one that has
+    /// been silent longest, else the oldest.
     fn greedy(&self) -> Option<u64> {
         let mut shares: HashMap<IpAddr, usize> = HashMap::new();
         for entry in self.all.values() {
-            *shares.entry(entry.peer).or_default() += 1;
+            *shares.entry(entry.client).or_default() += 1;
         }
-        let (peer, n) = shares.into_iter().max_by_key(|(_, n)| *n)?;
-        let of_peer = self.all.iter().filter(|(_, entry)| entry.peer == peer);
-        let oldest = of_peer.min_by_key(|(_, entry)| entry.since);
-        oldest.map(|(id, _)| *id).filter(|_| FAIR < n)
+        let (client, n) = shares.into_iter().max_by_key(|(_, n)| *n)?;
+        if n <= FAIR {
+            return None;
+        }
+        let theirs = self.all.iter().filter(|(_, entry)| entry.client == client);
+        theirs
+            .min_by_key(|(_, entry)| (0 < entry.served, entry.since))
+            .map(|(id, _)| *id)
     }
 
     /// The oldest request among those that take more than is free.
@@ -111,13 +124,13 @@ impl Crowd {
     pub(super) fn enter(self: &Arc<Self>, peer: IpAddr) -> Option<Seat> {
         let mut state = self.state();
         if self.connections_max <= state.all.len() {
-            let victim = state.idle().or_else(|| state.greedy())?;
+            let victim = state.greedy().or_else(|| state.idle())?;
             state.evict(victim);
         }
         let id = state.next;
         state.next += 1;
         let entry = Entry {
-            peer,
+            client: client(peer),
             since: Instant::now(),
             served: 0,
             bytes: 0,
@@ -133,10 +146,10 @@ impl Crowd {
         })
     }
 
-    /// Closes whoever has been silent longest.
+    /// Closes one that can best be done without.
     pub(super) fn make_room(&self) {
         let mut state = self.state();
-        if let Some(victim) = state.idle() {
+        if let Some(victim) = state.greedy().or_else(|| state.idle()) {
             state.evict(victim);
         }
     }
@@ -339,6 +352,29 @@ mod tests {
         drop((served, next));
         assert!(crowd.enter(peer(9)).is_some());
         assert!(open(&seats[0]) && open(&seats[1]), "there was room again");
+    }
+
+    #[test]
+    fn a_host_of_ipv6_is_one_client() {
+        let of = |text: &str| client(text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+    }
+
+    #[test]
+    fn who_has_few_connections_keeps_them_however_silent() {
+        let crowd = crowd(FAIR + 2, 1 << 20);
+        let friend = crowd.enter(peer(1)).unwrap();
+        let greedy: Vec<_> = (0..=FAIR)
+            .map(|_| Arc::new(crowd.enter(peer(2)).unwrap()))
+            .collect();
+        let _served = Seat::serve(&greedy[0]);
+        let _next = crowd.enter(peer(3)).unwrap();
+        assert!(open(&friend));
+        let closed: Vec<usize> = (0..=FAIR).filter(|n| !open(&greedy[*n])).collect();
+        assert_eq!(closed, [1], "served ones are kept before silent ones");
     }
 
     #[test]
