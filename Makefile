@@ -121,5 +121,20 @@ deny: ## licences, bans and sources of all dependencies
 		|| cargo install --locked cargo-deny --version $(DENY_VERSION)
 	$(CARGO) deny --locked check bans licenses sources
 
+.PHONY: unused sbom
+MACHETE_VERSION := 0.9.2
+unused: ## dependencies that nothing uses
+	@$(NEED) build
+	@cargo machete --version 2>/dev/null | grep -qxF '$(MACHETE_VERSION)' \
+		|| cargo install --locked cargo-machete --version $(MACHETE_VERSION)
+	$(CARGO) machete
+
+CYCLONEDX_VERSION := 0.5.9
+sbom: ## a bill of materials of each program, CycloneDX, to target/sbom
+	@$(NEED) build
+	@cargo cyclonedx --version 2>/dev/null | grep -qF ' $(CYCLONEDX_VERSION)' \
+		|| cargo install --locked cargo-cyclonedx --version $(CYCLONEDX_VERSION)
+	deploy/sbom.sh $(TARGET)/sbom
+
 clean: ## remove everything that was built
 	$(CARGO) clean

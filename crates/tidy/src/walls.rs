@@ -16,7 +16,7 @@ type Table = &'static [(&'static str, &'static [&'static str])];
 const ROOMS: Table = &[
     ("civ-types", &[]),
     ("civ-orch", &["civ-types"]),
-    ("civ-proto", &["civ-types"]),
+    ("civ-proto", &[]),
     ("civ-store", &["civ-types", "civ-orch"]),
     ("civ-crash", &[]),
     ("civ-cloud", &["civ-types", "civ-crash"]),
@@ -75,7 +75,7 @@ const KEEPERS: Table = &[
     ("rusqlite", &["civ-store", "civ-simkit"]),
     ("r2d2", &["civ-store"]),
     ("r2d2_sqlite", &["civ-store"]),
-    ("rustix", &["civ-checks", "civ-crash"]),
+    ("rustix", &["civ-checks", "civ-crash", "civ-bench"]),
     ("socket2", &["civ-checks"]),
     ("nix", &["civ-checks"]),
     ("ssh2", &["civ-checks"]),
