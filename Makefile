@@ -48,6 +48,13 @@ e2e-checks: ## every code of the checks, provoked by a real fault, from both bin
 	$(CARGO) build --locked -p civ-e2e -p civ-validator-agent -p civ-prober
 	$(TARGET)/debug/civ-e2e checks $(if $(ONLY),--only $(ONLY))
 
+.PHONY: e2e-crash
+e2e-crash: ## kills, stops, full and broken disks, with the real programs; ONLY=name
+	@$(NEED) build e2e
+	$(CARGO) build --locked --workspace
+	$(CARGO) test --locked -p civ-control-api --test crash
+	$(TARGET)/debug/civ-e2e crash $(if $(ONLY),--only $(ONLY))
+
 e2e-clients: ## the real openstack CLI and SDK against cloud-sim, compared with a real Neutron
 	@$(NEED) build
 	e2e/clients.sh

@@ -75,7 +75,6 @@ impl Runner {
 
 async fn pulse(runner: Runner) {
     while !runner.sleep(PULSE).await {
-        runner.stalls.look();
         runner.write_signs().await;
     }
     runner.write_signs().await;
@@ -96,8 +95,9 @@ impl Runner {
             validators::seen(tx, &signs.validators)?;
             sites::seen(tx, &signs.sites)
         });
-        if let Err(error) = step!(Signs, written.await) {
-            complain("signs of life could not be written down", &error);
+        match step!(Signs, written.await) {
+            Ok(()) => self.stalls.written(),
+            Err(error) => complain("signs of life could not be written down", &error),
         }
     }
 }

@@ -70,11 +70,10 @@ pub fn resume(tx: &WriteTx<'_>) -> Result<Duration, StoreError> {
     let Some(alive_at) = alive_at.map(Utc::from_micros) else {
         return Ok(Duration::ZERO);
     };
-    shift(
-        tx,
-        tx.now().as_micros().saturating_sub(alive_at.as_micros()),
-    )?;
-    Ok(tx.now().since(alive_at))
+    let down = tx.now().since(alive_at);
+    let moved = tx.now().as_micros().saturating_sub(alive_at.as_micros());
+    shift(tx, moved, tx.now(), down)?;
+    Ok(down)
 }
 
 /// The clock was set by `jump` microseconds, and for `stalled` the process could hear nobody:
@@ -84,7 +83,8 @@ pub fn resume(tx: &WriteTx<'_>) -> Result<Duration, StoreError> {
 /// [`StoreError`] of the database.
 pub fn lost_time(tx: &mut WriteTx<'_>, jump: i64, stalled: Duration) -> Result<(), StoreError> {
     let stalled_micros = i64::try_from(stalled.as_micros()).unwrap_or(i64::MAX);
-    shift(tx, jump.saturating_add(stalled_micros))?;
+    let now = Utc::from_micros(tx.now().as_micros().saturating_add(jump));
+    shift(tx, jump.saturating_add(stalled_micros), now, stalled)?;
     let event = NewEvent {
         severity: Severity::Warning,
         payload: json!({
@@ -97,10 +97,26 @@ pub fn lost_time(tx: &mut WriteTx<'_>, jump: i64, stalled: Duration) -> Result<(
     events::append(tx, &event)
 }
 
-/// Moves whatever is to happen at a certain time.
-fn shift(tx: &WriteTx<'_>, micros: i64) -> Result<(), StoreError> {
+/// The longest pause that agents and probers make between two tries, and what a try takes.
+const RETURN_MAX: Duration = Duration::from_secs(10);
+const RETURN_TRY: Duration = Duration::from_secs(2);
+
+/// Moves whatever is to happen at a certain time. `now` is the time after that, `away` how long
+/// nobody was heard: whoever has something to tell has a pause behind it that grew with it, and
+/// what is left of a deadline must at least last until it comes back.
+fn shift(tx: &WriteTx<'_>, micros: i64, now: Utc, away: Duration) -> Result<(), StoreError> {
+    let mut back = i64::MIN;
+    if !away.is_zero() {
+        back = now.plus(away.min(RETURN_MAX) + RETURN_TRY).as_micros();
+    }
+    tx.sql().execute(
+        "UPDATE ips SET due_at = MAX(due_at + ?1, ?2) \
+         WHERE state IN ('awaiting_self_check', 'checking') AND due_at IS NOT NULL",
+        params![micros, back],
+    )?;
     for sql in [
-        "UPDATE ips SET due_at = due_at + ?1 WHERE due_at IS NOT NULL",
+        "UPDATE ips SET due_at = due_at + ?1 \
+         WHERE state NOT IN ('awaiting_self_check', 'checking') AND due_at IS NOT NULL",
         "UPDATE ips SET associated_at = associated_at + ?1 WHERE state = 'awaiting_self_check'",
         "UPDATE validators SET last_seen_at = last_seen_at + ?1, \
          silenced_at = silenced_at + ?1, paused_until = paused_until + ?1",

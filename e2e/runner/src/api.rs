@@ -130,6 +130,16 @@ impl Api {
         self.get("/api/v1/admin/ips").await
     }
 
+    /// How many events of a type there are, of the latest.
+    ///
+    /// # Errors
+    ///
+    /// When control-api does not answer.
+    pub(crate) async fn events_of(&self, event_type: &str) -> Result<usize> {
+        let path = format!("/api/v1/admin/events?type={event_type}");
+        Ok(self.get::<Vec<Value>>(&path).await?.len())
+    }
+
     /// How far the scan is.
     ///
     /// # Errors

@@ -36,6 +36,7 @@ use civ_types::{Clock as _, SystemClock};
 use clap::{Args, Parser, Subcommand};
 
 use report::say;
+use scenarios::Scenario;
 use stage::Stage;
 use stage::on_loopback::OnLoopback;
 use stage::on_namespaces::OnNamespaces;
@@ -62,6 +63,8 @@ struct Line {
 enum Mode {
     /// Plays scenarios, prints a table, writes junit.xml
     Run(RunArgs),
+    /// What production does to processes, disks and files, and that nothing is lost by it
+    Crash(RunArgs),
     /// Plays against a real Keystone and Neutron: the client's suite, and stories
     Openstack(OpenstackArgs),
     /// Provokes every code of the checks by a real fault and compares what both binaries report
@@ -182,13 +185,8 @@ fn play(line: &Line) -> Result<ExitCode> {
         anyhow::bail!("another TLS provider is installed already");
     }
     match &line.mode {
-        Mode::Run(args) if args.list => {
-            for scenario in scenarios::ALL {
-                say(scenario.name);
-            }
-            Ok(ExitCode::SUCCESS)
-        }
-        Mode::Run(args) => run_scenarios(args, line.inside),
+        Mode::Run(args) => play_scenarios(scenarios::ALL, args, line.inside, "junit.xml"),
+        Mode::Crash(args) => play_scenarios(scenarios::CRASHES, args, line.inside, "crash.xml"),
         Mode::Openstack(args) => run_openstack(args, line.inside),
         Mode::Checks(args) => run_checks(args, line.inside),
         Mode::Demo(args) => run_demo(args, line.inside),
@@ -253,13 +251,22 @@ async fn build(ground: &Ground, folders: &Folders, seed: Option<u64>) -> Result<
     })
 }
 
-fn run_scenarios(args: &RunArgs, inside: bool) -> Result<ExitCode> {
-    let scenarios = run::chosen(&args.only)?;
+fn play_scenarios(
+    all: &'static [Scenario],
+    args: &RunArgs,
+    inside: bool,
+    junit: &str,
+) -> Result<ExitCode> {
+    if args.list {
+        all.iter().for_each(|scenario| say(scenario.name));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let scenarios = run::chosen(all, &args.only)?;
     let ground = choose_ground(args.loopback, inside, None)?;
     let on_loopback = matches!(ground, Ground::Loopback(_));
     runtime()?.block_on(async {
         let house = build(&ground, &args.folders, args.seed).await?;
-        let junit: &Path = &house.out.join("junit.xml");
+        let junit: &Path = &house.out.join(junit);
         let passed = run::run(&house, &scenarios, on_loopback, junit).await?;
         Ok(if passed {
             ExitCode::SUCCESS

@@ -75,6 +75,28 @@ impl Proc {
         self.child.kill().await.context(self.name)
     }
 
+    /// SIGSTOP, and SIGCONT after `time`.
+    ///
+    /// # Errors
+    ///
+    /// When it is gone.
+    pub(crate) async fn stop(&self, time: Duration) -> Result<()> {
+        let pid = self.child.id().context("a process without an id")?;
+        signal("STOP", pid).await?;
+        tokio::time::sleep(time).await;
+        signal("CONT", pid).await
+    }
+
+    /// Waits until it ends by itself.
+    ///
+    /// # Errors
+    ///
+    /// When `limit` is over.
+    pub(crate) async fn end(mut self, limit: Duration) -> Result<ExitStatus> {
+        let ended = timeout(limit, self.child.wait()).await;
+        Ok(ended.with_context(|| format!("{} did not end", self.name))??)
+    }
+
     /// SIGTERM; returns how long it took to end with code 0.
     ///
     /// # Errors

@@ -8,29 +8,29 @@ use tokio::net::TcpListener;
 use tokio::time::{Instant, timeout};
 
 use crate::report::{Report, Row, Verdict, say};
-use crate::scenarios::{ALL, Scenario};
+use crate::scenarios::Scenario;
 use crate::waiting::until;
 use crate::world::House;
 
 /// No scenario may take longer, whatever it waits for.
 const SCENARIO_LIMIT: Duration = Duration::from_secs(180);
 
-/// The scenarios of those names; all of them without names.
+/// The scenarios of those names out of `all`; all of them without names.
 ///
 /// # Errors
 ///
 /// Names those that are none.
-pub(crate) fn chosen(names: &[String]) -> Result<Vec<&'static Scenario>> {
+pub(crate) fn chosen(all: &'static [Scenario], names: &[String]) -> Result<Vec<&'static Scenario>> {
     let unknown: Vec<_> = names
         .iter()
-        .filter(|name| ALL.iter().all(|scenario| scenario.name != name.as_str()))
+        .filter(|name| all.iter().all(|scenario| scenario.name != name.as_str()))
         .collect();
     if !unknown.is_empty() {
         bail!("no such scenario: {unknown:?}; --list names them");
     }
     let wanted =
         |scenario: &&Scenario| names.is_empty() || names.iter().any(|name| name == scenario.name);
-    Ok(ALL.iter().filter(wanted).collect())
+    Ok(all.iter().filter(wanted).collect())
 }
 
 /// Plays scenarios, prints a line each and the table, writes the JUnit file; whether all passed.

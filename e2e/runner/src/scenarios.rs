@@ -1,7 +1,9 @@
 //! Owns the list of scenarios. Each is a file, and ends with the same audit.
 
+mod acknowledged;
 mod auto_cycle;
 mod cancel;
+mod crash;
 mod fail;
 mod happy_path;
 mod kill9;
@@ -130,6 +132,35 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "walk_through",
         needs_packets: Some("its documentation address is none of this machine without NAT"),
         play: |house| Box::pin(walk_through::play(house)),
+    },
+];
+
+/// What production does to a process, a disk and a file; played by `civ-e2e crash`.
+pub(crate) const CRASHES: &[Scenario] = &[
+    Scenario {
+        name: "crash_remotes",
+        needs_packets: None,
+        play: |house| Box::pin(crash::remotes(house)),
+    },
+    Scenario {
+        name: "crash_stopped",
+        needs_packets: None,
+        play: |house| Box::pin(crash::stopped(house)),
+    },
+    Scenario {
+        name: "crash_disk_full",
+        needs_packets: Some("mounts a small disk, which only namespaces allow"),
+        play: |house| Box::pin(crash::disk_full(house)),
+    },
+    Scenario {
+        name: "crash_read_only",
+        needs_packets: Some("mounts a disk read-only, which only namespaces allow"),
+        play: |house| Box::pin(crash::read_only(house)),
+    },
+    Scenario {
+        name: "crash_torn_log",
+        needs_packets: None,
+        play: |house| Box::pin(crash::torn_log(house)),
     },
 ];
 

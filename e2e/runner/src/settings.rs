@@ -57,6 +57,8 @@ pub(crate) struct Settings {
     pub(crate) ports: Option<Vec<u16>>,
     /// `ip_addresses`: in the queue from the start.
     pub(crate) ip_addresses: Vec<Ipv4Addr>,
+    /// The folder of the database within the scenario's, if it is not that itself.
+    pub(crate) disk: &'static str,
     /// Where events of these types are sent to, if anywhere.
     pub(crate) notify: Option<(SocketAddr, &'static [&'static str])>,
 }
@@ -82,6 +84,7 @@ impl Default for Settings {
             check_types: None,
             ports: None,
             ip_addresses: Vec::new(),
+            disk: "",
             notify: None,
         }
     }
@@ -132,7 +135,7 @@ orchestrator:
   inbound_checks: {{ ports: {inbound:?}, icmp: {} }}
 ",
             self.control_address(plan),
-            home.join("control-api.db").display(),
+            home.join(self.disk).join("control-api.db").display(),
             self.request_timeout,
             self.page_size,
             self.poll_interval,

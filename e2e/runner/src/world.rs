@@ -134,6 +134,40 @@ impl World {
     ///
     /// When it is not ready in time, or ends by itself.
     pub(crate) async fn start_control(&mut self) -> Result<()> {
+        let mut process = self.spawn_control()?;
+        let end = tokio::time::Instant::now() + Duration::from_secs(10);
+        while !self.api.is_ready().await {
+            if let Some(status) = process.ended()? {
+                bail!("control-api ended with {status} at its start: see its log");
+            }
+            if tokio::time::Instant::now() > end {
+                bail!("control-api was not ready after 10 s: see its log");
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        self.control = Some(process);
+        Ok(())
+    }
+
+    /// Starts control-api, which must refuse; returns what it says.
+    ///
+    /// # Errors
+    ///
+    /// When it goes on, or ends with another code than 1.
+    pub(crate) async fn control_refused(&self) -> Result<String> {
+        let process = self.spawn_control()?;
+        let log = process.log().to_owned();
+        let before = fs::metadata(&log)?.len();
+        let status = process.end(Duration::from_secs(10)).await?;
+        if status.code() != Some(1) {
+            bail!("control-api ended with {status}, and should have refused with 1");
+        }
+        let text = fs::read(&log)?;
+        let said = text.get(usize::try_from(before)?..).unwrap_or_default();
+        Ok(String::from_utf8_lossy(said).into_owned())
+    }
+
+    fn spawn_control(&self) -> Result<Proc> {
         let plan = self.stage.plan();
         let home = self.stage.visible(&self.dir);
         let config = self.settings.write_control(plan, &self.dir, &home)?;
@@ -155,19 +189,7 @@ impl World {
         if self.settings.notify.is_some() {
             command.env(NOTIFY_VAR, NOTIFY_SECRET);
         }
-        let mut process = Proc::spawn("control-api", &mut command, &self.dir)?;
-        let end = tokio::time::Instant::now() + Duration::from_secs(10);
-        while !self.api.is_ready().await {
-            if let Some(status) = process.ended()? {
-                bail!("control-api ended with {status} at its start: see its log");
-            }
-            if tokio::time::Instant::now() > end {
-                bail!("control-api was not ready after 10 s: see its log");
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        self.control = Some(process);
-        Ok(())
+        Proc::spawn("control-api", &mut command, &self.dir)
     }
 
     /// Starts the agent of validator `n` in its VM.
@@ -228,6 +250,43 @@ impl World {
     pub(crate) async fn kill_control(&mut self) -> Result<()> {
         let process = self.control.take().context("control-api is not running")?;
         process.kill().await
+    }
+
+    /// SIGSTOP for control-api, and SIGCONT after `time`.
+    ///
+    /// # Errors
+    ///
+    /// When it is not running.
+    pub(crate) async fn stop_control(&self, time: Duration) -> Result<()> {
+        let process = self.control.as_ref();
+        process
+            .context("control-api is not running")?
+            .stop(time)
+            .await
+    }
+
+    /// SIGKILL for the agent or prober of a place.
+    ///
+    /// # Errors
+    ///
+    /// When none runs there.
+    pub(crate) async fn kill_remote(&mut self, place: Place) -> Result<()> {
+        let name = place.name();
+        let at = self.cast.iter().position(|process| process.name() == name);
+        let at = at.with_context(|| format!("nothing runs at {name}"))?;
+        self.cast.swap_remove(at).kill().await
+    }
+
+    /// SIGSTOP for the agent or prober of a place, and SIGCONT after `time`.
+    ///
+    /// # Errors
+    ///
+    /// When none runs there.
+    pub(crate) async fn stop_remote(&self, place: Place, time: Duration) -> Result<()> {
+        let name = place.name();
+        let process = self.cast.iter().find(|process| process.name() == name);
+        let process = process.with_context(|| format!("nothing runs at {name}"))?;
+        process.stop(time).await
     }
 
     /// The folder of this scenario.

@@ -1,7 +1,7 @@
-//! Time in which nobody could be heard: the process was stopped, the machine suspended, or the
-//! clock set. As after a restart, it counts against no deadline.
+//! Time in which nobody could be heard: the process was stopped, the machine suspended, the clock
+//! set, or nothing could be written. As after a restart, it counts against no deadline.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use civ_crash::step;
@@ -9,11 +9,11 @@ use civ_store::{StoreError, runtime};
 
 use super::{PULSE, Runner};
 
-/// A gap between two looks at the clock longer than this is a pause of the process.
+/// A gap between two writes longer than this is lost time.
 const PAUSE: Duration = Duration::from_secs(3);
 
-/// How long the process stood still, as far as nobody has made up for it yet. Somebody looks at
-/// least once a [`PULSE`].
+/// How long nothing could be written, as far as nobody has made up for it yet. Something is written
+/// at least once a [`PULSE`].
 #[derive(Debug)]
 pub(crate) struct Stalls {
     state: Mutex<State>,
@@ -21,6 +21,7 @@ pub(crate) struct Stalls {
 
 #[derive(Debug)]
 struct State {
+    /// The last time that something was written.
     seen: Instant,
     owed: Duration,
 }
@@ -38,32 +39,42 @@ impl Default for Stalls {
 }
 
 impl State {
-    fn look(&mut self, now: Instant) {
+    fn due(&self, now: Instant) -> Duration {
         let gap = now.saturating_duration_since(self.seen);
+        let lost = if gap > PAUSE {
+            gap.saturating_sub(PULSE)
+        } else {
+            Duration::ZERO
+        };
+        self.owed + lost
+    }
+
+    fn written(&mut self, now: Instant) {
+        self.owed = self.due(now);
         self.seen = self.seen.max(now);
-        if gap > PAUSE {
-            self.owed += gap.saturating_sub(PULSE);
-        }
+    }
+
+    fn made_up(&mut self, now: Instant) {
+        self.owed = Duration::ZERO;
+        self.seen = self.seen.max(now);
     }
 }
 
 impl Stalls {
-    /// Looks at the clock. Whoever comes first after a pause books it, once.
-    pub(super) fn look(&self) -> Duration {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.look(Instant::now());
-        state.owed
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn made_up(&self, time: Duration) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.owed = state.owed.saturating_sub(time);
+    /// Something was written.
+    pub(super) fn written(&self) {
+        self.state().written(Instant::now());
     }
 }
 
 /// Moves deadlines by lost time, if there is any. To be done before one of them is looked at.
 pub(super) async fn make_up(runner: &Runner) -> Result<(), StoreError> {
-    let (app, stalled) = (&runner.app, runner.stalls.look());
+    let (app, now) = (&runner.app, Instant::now());
+    let stalled = runner.stalls.state().due(now);
     let jump = app.clock().jump();
     if stalled.is_zero() && jump == 0 {
         return Ok(());
@@ -78,7 +89,7 @@ pub(super) async fn make_up(runner: &Runner) -> Result<(), StoreError> {
         app.clock().follow(jump.saturating_neg());
         return Err(error);
     }
-    runner.stalls.made_up(stalled);
+    runner.stalls.state().made_up(now);
     let micros = i64::try_from(stalled.as_micros()).unwrap_or(i64::MAX);
     let by = jump.saturating_add(micros);
     app.presence().shift(by);
@@ -96,24 +107,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_is_booked_once_by_whoever_looks_first() {
+    fn a_pause_is_owed_once_until_it_is_made_up() {
         let began = Instant::now();
         let mut state = State {
             seen: began,
             owed: Duration::ZERO,
         };
-        let at = |secs| began + Duration::from_secs(secs);
+        let (at, seconds) = (
+            |secs| began + Duration::from_secs(secs),
+            Duration::from_secs,
+        );
         for secs in [1, 2, 5] {
-            state.look(at(secs));
-            assert_eq!(state.owed, Duration::ZERO);
+            assert_eq!(state.due(at(secs)), Duration::ZERO);
+            state.written(at(secs));
         }
-        state.look(at(65));
-        state.look(at(65));
-        state.look(at(66));
-        assert_eq!(state.owed, Duration::from_secs(59));
-        // Who was late with an older reading books nothing.
-        state.look(at(10));
-        state.look(at(67));
-        assert_eq!(state.owed, Duration::from_secs(59));
+        // To look does not end it: the disk may be full all the while.
+        assert_eq!(state.due(at(35)), seconds(29));
+        assert_eq!(state.due(at(65)), seconds(59));
+        state.written(at(65));
+        state.written(at(66));
+        assert_eq!(state.due(at(66)), seconds(59));
+        state.made_up(at(66));
+        assert_eq!(state.due(at(67)), Duration::ZERO);
+        assert_eq!(state.due(at(76)), seconds(9));
+        state.made_up(at(76));
+        assert_eq!(state.due(at(77)), Duration::ZERO);
+        // Who was late with an older reading changes nothing.
+        state.written(at(10));
+        assert_eq!(state.due(at(78)), Duration::ZERO);
     }
 }

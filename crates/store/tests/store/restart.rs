@@ -127,6 +127,24 @@ async fn rule_10_a_clock_that_is_behind_at_the_start_makes_no_deadline_later() {
 }
 
 #[tokio::test]
+async fn rule_10_who_was_away_gets_the_time_to_come_back() {
+    // An agent that was refused for minutes tries again within ten seconds, not at once.
+    let all: Vec<_> = (1..=5).map(address).collect();
+    let mut world = everywhere(&all).await;
+    let due = world.row(address(3)).await.attempt.due_at.unwrap();
+    // Written down one second before its end.
+    world.db.clock.set(due.minus_secs(1));
+    let pulse = |tx: &mut civ_store::WriteTx<'_>| validators::seen(tx, &[]);
+    world.db.write(pulse).await.unwrap();
+    for (down, left) in [(3, 5), (HOUR, 12)] {
+        world.db.restart(Duration::from_secs(down.into())).await;
+        let now = world.db.clock.now();
+        let due = world.row(address(3)).await.attempt.due_at;
+        assert_eq!(due, Some(now.plus_secs(left)), "after {down} s");
+    }
+}
+
+#[tokio::test]
 async fn rule_10_lost_time_moves_deadlines_both_ways_and_is_told() {
     let all: Vec<_> = (1..=5).map(address).collect();
     let world = everywhere(&all).await;
