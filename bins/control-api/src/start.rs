@@ -213,6 +213,7 @@ fn seed_of(settings: &Settings) -> Seed {
         fip_settle_seconds: settings.timers.fip_settle_seconds,
         inbound_ports: from.inbound.ports.clone(),
         inbound_icmp: from.inbound.icmp,
+        inbound_closed_ports: from.inbound.closed_ports.clone(),
     }
 }
 

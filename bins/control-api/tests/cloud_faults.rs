@@ -13,7 +13,7 @@ use civ_boot::tasks::Tasks;
 use civ_cloud::fake::FakeCloud;
 use civ_cloud::{Cloud, Fault, FloatingIp, Page, ReadFault, WriteFault};
 use civ_control_api::app::Caller;
-use civ_control_api::app::agents::SelfCheckReport;
+use civ_control_api::app::agents::{Introduction, SelfCheckReport};
 use civ_control_api::app::{App, AppError};
 use civ_control_api::config::load;
 use civ_orch::attempt::StateName;
@@ -144,7 +144,7 @@ async fn started(cloud: Arc<Ill>, validators: u8, more: &str) -> Running {
     let running = civ_control_api::start(settings, &context, cloud).await;
     let app = running.unwrap().app;
     for n in 1..=validators {
-        app.agent_register(&validator(n), String::new(), String::new())
+        app.agent_register(&validator(n), Introduction::default())
             .await
             .unwrap();
     }

@@ -112,6 +112,9 @@ fn ports_are_ports_and_not_repeated() {
     let text = "orchestrator: { inbound_checks: { ports: [22, 0, 22, 65536], icmp: false } }";
     let path = |index| format!("orchestrator.inbound_checks.ports[{index}]");
     assert_eq!(blamed(text), [path(1), path(2), path(3)]);
+    let closed = "orchestrator: { inbound_checks: { ports: [22], closed_ports: [22, 0, 23, 23] } }";
+    let path = |index| format!("orchestrator.inbound_checks.closed_ports[{index}]");
+    assert_eq!(blamed(closed), [path(0), path(1), path(3)]);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 pub mod config;
+mod identity;
 mod pass;
 mod schedule;
 mod site;
@@ -18,6 +19,10 @@ use civ_types::SystemClock;
 
 use crate::config::Settings;
 use crate::site::Site;
+
+/// What this prober can do beyond the contract: it compares nonces, and checks that ports are
+/// closed.
+const CAPABILITIES: [&str; 2] = ["identity", "closed_ports"];
 
 /// Probes for the site of the settings until the context's shutdown.
 ///
@@ -40,6 +45,7 @@ pub async fn run(settings: Settings, context: Context) -> anyhow::Result<()> {
         engine,
         clock: Arc::new(SystemClock),
         bind_address: settings.bind_address,
+        patience: settings.checks.timeout,
         tasks: context.tasks,
     };
     site.run(&context.shutdown).await;
@@ -65,6 +71,7 @@ fn seat(settings: &Settings, context: &Context) -> anyhow::Result<Seat<Prober>> 
     let register = prober::Register {
         site_id: site_id.to_owned(),
         hostname: civ_link::hostname(),
+        capabilities: Some(CAPABILITIES.map(str::to_owned).to_vec()),
     };
     Ok(Seat::new(client, site_id, token, register))
 }

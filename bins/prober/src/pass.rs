@@ -5,14 +5,16 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use civ_checks::{Check, Engine, Kind, Options, Outcome, Target, Verdict};
 use civ_link::{Desk, Prober, inconclusive, whole_ms};
-use civ_proto::prober::CheckResult;
+use civ_proto::prober::{CheckResult, Identity};
 use civ_types::{Address, CheckName, Clock};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
+use crate::identity::Asking;
 use crate::schedule::{Plan, Wanted};
 
 /// What one pass needs.
@@ -21,27 +23,43 @@ pub(crate) struct Pass {
     pub(crate) engine: Engine,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) source: Option<IpAddr>,
+    /// How long one check may take.
+    pub(crate) patience: Duration,
     pub(crate) plan: Plan,
 }
 
-/// One check of a pass; the port is 0 for ICMP.
-type Named = (CheckName, Kind, u16);
+/// One check of a pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum What {
+    /// Of that kind, on that port; 0 for ICMP.
+    Plain(Kind, u16),
+    /// Who answers.
+    Identity(Identity),
+}
 
-/// The checks that the contract derives from ports and `icmp`.
+type Named = (CheckName, What);
+
+/// The checks that the contract derives from ports and `icmp`, and those that are ours.
 fn checks(wanted: &Wanted) -> Vec<Named> {
+    let plain = |name, kind, port| (name, What::Plain(kind, port));
     let mut checks: Vec<Named> = wanted
         .ports
         .iter()
-        .map(|port| (CheckName::tcp(*port), Kind::Tcp, *port))
+        .map(|port| plain(CheckName::tcp(*port), Kind::Tcp, *port))
         .collect();
     if wanted.ports.contains(&22) {
-        checks.push((CheckName::ssh(), Kind::Ssh, 22));
+        checks.push(plain(CheckName::ssh(), Kind::Ssh, 22));
     }
     if wanted.ports.contains(&443) {
-        checks.push((CheckName::tls_443(), Kind::Tls, 443));
+        checks.push(plain(CheckName::tls_443(), Kind::Tls, 443));
     }
     if wanted.icmp {
-        checks.push((CheckName::icmp(), Kind::Icmp, 0));
+        checks.push(plain(CheckName::icmp(), Kind::Icmp, 0));
+    }
+    let closed = |port: &u16| plain(CheckName::closed(*port), Kind::Closed, *port);
+    checks.extend(wanted.closed_ports.iter().map(closed));
+    if let Some(identity) = &wanted.identity {
+        checks.push((CheckName::identity(), What::Identity(identity.clone())));
     }
     checks
 }
@@ -75,26 +93,43 @@ impl Pass {
         if let Some(last) = held {
             desk.row(CheckResult {
                 complete: Some(true),
+                revision: self.plan.revision,
                 ..last
             })
             .await;
         }
     }
 
-    async fn one(&self, (name, kind, port): Named) -> (CheckName, Result<Outcome, String>) {
+    async fn one(&self, (name, what): Named) -> (CheckName, Result<Outcome, String>) {
         let address = match Address::parse(&self.plan.ip_address) {
             Ok(address) => address,
             Err(error) => return (name, Err(error.to_string())),
         };
-        let target = Target::addr(address.ip(), port);
-        let check = Check {
-            kind,
-            target,
-            source: self.source,
-            family: address.family(),
-            options: Options::default(),
+        let outcome = match what {
+            What::Plain(kind, port) => {
+                let check = Check {
+                    kind,
+                    target: Target::addr(address.ip(), port),
+                    source: self.source,
+                    family: address.family(),
+                    options: Options::default(),
+                };
+                self.engine.run_settled(&check).await
+            }
+            What::Identity(identity) => {
+                let asking = Asking {
+                    engine: &self.engine,
+                    address,
+                    source: self.source,
+                    patience: self.patience,
+                };
+                match asking.who_answers(&identity).await {
+                    Ok(outcome) => outcome,
+                    Err(why) => return (name, Err(why)),
+                }
+            }
         };
-        (name, Ok(self.engine.run_settled(&check).await))
+        (name, Ok(outcome))
     }
 
     fn row(&self, name: &CheckName, outcome: Outcome) -> CheckResult {
@@ -109,6 +144,7 @@ impl Pass {
             checked_at: Some(self.clock.now().to_string()),
             complete: None,
             fence: self.plan.claim.fence,
+            revision: None,
         }
     }
 
@@ -131,6 +167,8 @@ mod tests {
         let wanted = Wanted {
             ports: ports.to_vec(),
             icmp,
+            closed_ports: vec![23],
+            identity: None,
         };
         checks(&wanted)
             .into_iter()
@@ -140,10 +178,17 @@ mod tests {
 
     #[test]
     fn ssh_and_tls_follow_from_their_ports() {
-        let all = ["tcp-22", "tcp-80", "tcp-443", "ssh", "tls-443", "icmp"];
+        let all = [
+            "tcp-22",
+            "tcp-80",
+            "tcp-443",
+            "ssh",
+            "tls-443",
+            "icmp",
+            "closed-23",
+        ];
         assert_eq!(names(&[22, 80, 443], true), all);
-        assert_eq!(names(&[8080], false), ["tcp-8080"]);
-        assert_eq!(names(&[], true), ["icmp"]);
-        assert!(names(&[], false).is_empty());
+        assert_eq!(names(&[8080], false), ["tcp-8080", "closed-23"]);
+        assert_eq!(names(&[], true), ["icmp", "closed-23"]);
     }
 }

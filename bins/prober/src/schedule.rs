@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use civ_link::{Claim, Prober, Side as _};
-use civ_proto::prober::Assignment;
+use civ_proto::prober::{Assignment, Identity};
 
 /// The checks of a pass, in one order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -15,6 +15,9 @@ pub(crate) struct Wanted {
     /// Ascending, each once.
     pub(crate) ports: Vec<u16>,
     pub(crate) icmp: bool,
+    /// Ascending, each once.
+    pub(crate) closed_ports: Vec<u16>,
+    pub(crate) identity: Option<Identity>,
 }
 
 /// One pass.
@@ -23,6 +26,9 @@ pub(crate) struct Plan {
     pub(crate) claim: Claim,
     pub(crate) ip_address: String,
     pub(crate) wanted: Wanted,
+    /// Which list of checks this is; other checks make another pass, another number alone does
+    /// not.
+    pub(crate) revision: Option<i64>,
 }
 
 /// What is to be done.
@@ -40,18 +46,29 @@ pub(crate) struct Schedule {
 
 impl Wanted {
     fn of(assignment: &Assignment) -> Self {
-        let mut ports = assignment.ports.clone();
-        ports.sort_unstable();
-        ports.dedup();
+        let sorted = |ports: &[u16]| {
+            let mut ports = ports.to_vec();
+            ports.sort_unstable();
+            ports.dedup();
+            ports
+        };
         Self {
-            ports,
+            ports: sorted(&assignment.ports),
             icmp: assignment.icmp,
+            closed_ports: sorted(&assignment.closed_ports),
+            identity: assignment.identity.clone(),
         }
     }
 
     /// Inbound checks are paused.
     fn is_empty(&self) -> bool {
-        self.ports.is_empty() && !self.icmp
+        let Self {
+            ports,
+            icmp,
+            closed_ports,
+            identity,
+        } = self;
+        ports.is_empty() && !icmp && closed_ports.is_empty() && identity.is_none()
     }
 }
 
@@ -79,6 +96,7 @@ impl Schedule {
                     claim,
                     ip_address,
                     wanted,
+                    revision: assignment.revision,
                 }));
             }
         }
@@ -98,8 +116,11 @@ mod tests {
             ip_address,
             ports,
             icmp: false,
+            closed_ports: Vec::new(),
+            identity: None,
             attempt_number: 1,
             fence,
+            revision: None,
         }
     }
 
@@ -153,6 +174,25 @@ mod tests {
             matches!(&actions[..], [Action::BreakOff(_), Action::Begin(plan)]
             if plan.wanted.ports == [22, 80])
         );
+    }
+
+    #[test]
+    fn another_nonce_or_closed_port_makes_another_pass_and_a_revision_alone_does_not() {
+        let mut schedule = Schedule::default();
+        let mut one = assignment(1, Some(7), &[]);
+        one.identity = Some(Identity {
+            validator_id: "v1".to_owned(),
+            nonce: civ_proto::Nonce("0123456789abcdef".to_owned()),
+            ports: vec![80],
+        });
+        assert_eq!(begun(&schedule.take(&[one.clone()])).len(), 1);
+        one.revision = Some(3);
+        assert_eq!(schedule.take(&[one.clone()]), []);
+        one.closed_ports = vec![23];
+        let actions = schedule.take(&[one.clone()]);
+        assert_eq!(begun(&actions)[0].revision, Some(3));
+        one.identity = None;
+        assert_eq!(begun(&schedule.take(&[one])).len(), 1);
     }
 
     #[test]

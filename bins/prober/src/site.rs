@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use civ_boot::tasks::Tasks;
 use civ_checks::Engine;
@@ -21,6 +22,8 @@ pub(crate) struct Site {
     pub(crate) engine: Engine,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) bind_address: Option<IpAddr>,
+    /// How long one check may take.
+    pub(crate) patience: Duration,
     pub(crate) tasks: Tasks,
 }
 
@@ -92,6 +95,7 @@ impl Site {
             engine: self.engine.clone(),
             clock: Arc::clone(&self.clock),
             source: self.bind_address,
+            patience: self.patience,
             plan,
         };
         self.tasks.spawn("pass", async move {

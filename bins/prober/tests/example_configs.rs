@@ -22,5 +22,5 @@ fn the_example_loads() {
 fn the_file_of_another_program_is_refused_key_by_key() {
     let faults = load(&folder().join("validator-agent.yaml")).unwrap_err();
     let paths: Vec<&str> = faults.iter().map(civ_boot::config::Fault::path).collect();
-    assert_eq!(paths, ["site_id", "validators", "self_check"]);
+    assert_eq!(paths, ["site_id", "validators", "self_check", "responder"]);
 }

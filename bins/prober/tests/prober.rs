@@ -18,6 +18,7 @@ use civ_prober::config::{Checks, Settings};
 use civ_types::SiteId;
 use serde_json::{Value, json};
 use stand_in::{PATIENCE, StandIn};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +33,10 @@ struct Stage {
 
 impl Stage {
     async fn open(bind_address: Option<IpAddr>) -> Self {
+        Self::with(bind_address, Duration::from_secs(30)).await
+    }
+
+    async fn with(bind_address: Option<IpAddr>, timeout: Duration) -> Self {
         let server = StandIn::start().await;
         let shutdown = CancellationToken::new();
         let token = ("TOKEN".to_owned(), "a-token-of-tests".to_owned());
@@ -53,7 +58,7 @@ impl Stage {
             bind_address,
             checks: Checks {
                 max_concurrent: 64,
-                timeout: Duration::from_secs(30),
+                timeout,
                 targets: Reach {
                     allow: vec!["127.0.0.0/8".parse().unwrap()],
                     deny: Vec::new(),
@@ -287,4 +292,156 @@ async fn a_stop_ends_everything_in_time() {
         .await
         .expect("ends within 5 s");
     assert_eq!(stage.context.tasks.fault(), None);
+}
+
+const NONCE: &str = "0123456789abcdef";
+
+/// A server on 127.0.0.5 whose answers have these headers, the n-th one the n-th, the last one for
+/// ever.
+async fn answers(tasks: &mut JoinSet<()>, heads: &'static [&'static str]) -> u16 {
+    let listener = TcpListener::bind("127.0.0.5:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tasks.spawn(async move {
+        for n in 0.. {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let head = heads[heads.len().min(n + 1) - 1];
+            let mut request = [0; 1024];
+            let _read = stream.read(&mut request).await.unwrap();
+            let answer = format!("HTTP/1.1 {head}content-length: 0\r\n\r\n");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    port
+}
+
+impl Stage {
+    fn assign_identity(&self, ports: &[u16], closed: &[u16]) {
+        let one = json!({"ip_id": 42, "ip_address": "127.0.0.5", "ports": [], "icmp": false,
+            "attempt_number": 1, "fence": 7, "revision": 3, "closed_ports": closed,
+            "identity": {"validator_id": "v-1", "nonce": NONCE, "ports": ports}});
+        self.server.assign("probers/s-1", vec![one]);
+    }
+}
+
+/// What the prober makes of servers on that many ports.
+async fn identity_of(heads: &[&'static [&'static str]]) -> Value {
+    let mut stage = Stage::with(None, Duration::from_secs(1)).await;
+    let mut ports = Vec::new();
+    for heads in heads {
+        ports.push(answers(&mut stage.tasks, heads).await);
+    }
+    stage.assign_identity(&ports, &[]);
+    stage.complete_of(7).await;
+    let mut rows = stage.rows_of(7);
+    assert_eq!(rows.len(), 1);
+    rows.remove(0)
+}
+
+#[tokio::test]
+async fn it_says_what_it_can_do_and_which_list_it_is_through_with() {
+    let row = identity_of(&[&["200 OK\r\nX-Validator-Id: v-1\r\n\
+        X-Validator-Nonce: 0123456789abcdef\r\n"]])
+    .await;
+    assert_eq!(
+        (&row["check_type"], &row["success"]),
+        (&json!("identity"), &json!(true)),
+        "{row}"
+    );
+    assert_eq!(
+        (&row["complete"], &row["revision"]),
+        (&json!(true), &json!(3))
+    );
+    assert!(!row.to_string().contains(NONCE), "{row}");
+    let stage = Stage::open(None).await;
+    let registered = |server: &StandIn| !server.calls("register").is_empty();
+    stage.server.until("register", registered).await;
+    let said = &stage.server.calls("register")[0].body["capabilities"];
+    assert_eq!(*said, json!(["identity", "closed_ports"]));
+}
+
+#[tokio::test]
+async fn an_identity_that_is_not_proven_says_who_answered() {
+    let cases: [(&'static [&'static str], &str); 6] = [
+        (
+            &["200 OK\r\nX-Validator-Id: v-2\r\nX-Validator-Nonce: fedcba9876543210\r\n"],
+            "wrong_host answered by v-2, not by v-1",
+        ),
+        (
+            &["404 Not Found\r\nX-Validator-Id: v-1\r\n"],
+            "wrong_host answered by v-1 itself, but without a nonce",
+        ),
+        (
+            &["200 OK\r\nX-Validator-Id: v-1\r\nX-Validator-Nonce: fedcba9876543210\r\n"],
+            "wrong_host answered by v-1 itself, but with another nonce",
+        ),
+        (
+            &["200 OK\r\nServer: nginx\r\n"],
+            "wrong_host answered by a server that is none of ours and calls itself \"nginx\"",
+        ),
+        // What it copies from another claim's validator does not help, nor does a redirect.
+        (
+            &["302 Found\r\nLocation: http://127.0.0.1:1/\r\n"],
+            "wrong_host answered by a server",
+        ),
+        (
+            &["200 OK\r\nX-Validator-Nonce: 0123456789abcdef\r\n"],
+            "wrong_host answered by a server",
+        ),
+    ];
+    for (heads, wanted) in cases {
+        let row = identity_of(&[heads]).await;
+        let detail = row["detail"].as_str().unwrap();
+        assert_eq!(row["success"], false);
+        assert!(detail.starts_with(wanted), "{detail}");
+        assert!(
+            !detail.contains("fedcba") && !detail.contains(NONCE),
+            "{detail}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_responder_that_is_about_to_learn_its_nonce_is_asked_again() {
+    let late: &[&str] = &[
+        "404 Not Found\r\nX-Validator-Id: v-1\r\n",
+        "200 OK\r\nX-Validator-Id: v-1\r\nX-Validator-Nonce: 0123456789abcdef\r\n",
+    ];
+    assert_eq!(identity_of(&[late]).await["success"], true);
+}
+
+#[tokio::test]
+async fn one_port_that_proves_it_is_enough() {
+    let row = identity_of(&[
+        &["200 OK\r\nServer: nginx\r\n"],
+        &["200 OK\r\nX-Validator-Id: v-1\r\nX-Validator-Nonce: 0123456789abcdef\r\n"],
+    ])
+    .await;
+    assert_eq!(row["success"], true, "{row}");
+}
+
+#[tokio::test]
+async fn nobody_at_all_is_a_failed_identity_too_and_closed_ports_are_looked_at() {
+    let stage = Stage::with(None, Duration::from_secs(1)).await;
+    let open = stage.port();
+    stage.assign_identity(&[1], &[1, open]);
+    stage.complete_of(7).await;
+    let passed = stage.passed(7);
+    let opened = format!("closed-{open}");
+    assert!(!passed["identity"]);
+    assert!(passed["closed-1"] && !passed[&opened], "{passed:?}");
+    let rows = stage.rows_of(7);
+    let detail = |name: &str| {
+        let row = rows.iter().find(|row| row["check_type"] == name).unwrap();
+        row["detail"].as_str().unwrap().to_owned()
+    };
+    assert!(
+        detail("identity").starts_with("refused "),
+        "{}",
+        detail("identity")
+    );
+    assert!(
+        detail(&opened).starts_with("unexpectedly_open "),
+        "{}",
+        detail(&opened)
+    );
 }

@@ -38,12 +38,13 @@ impl Checking {
     pub(crate) async fn run(&self, desk: Desk<Agent>, mut newest: watch::Receiver<Assignment>) {
         let mut known = HashSet::new();
         let mut running = FuturesUnordered::new();
-        loop {
-            let (address, added) = {
+        let revision = loop {
+            let (address, added, revision) = {
                 let assignment = newest.borrow_and_update();
                 (
                     assignment.ip_address.clone(),
                     added(&mut known, &assignment.check_config),
+                    assignment.revision,
                 )
             };
             for named in added {
@@ -52,16 +53,20 @@ impl Checking {
             // Also when nothing was to be done at all, or a last change only took checks away: what
             // was looked at just now is the newest list.
             if running.is_empty() {
-                break;
+                break revision;
             }
             tokio::select! {
                 Some(()) = running.next() => {}
                 Ok(()) = newest.changed() => {}
             }
-        }
+        };
         let (ip_id, fence) = (self.claim.ip_id, self.claim.fence);
-        desk.report(Report::Complete(Complete { ip_id, fence }))
-            .await;
+        desk.report(Report::Complete(Complete {
+            ip_id,
+            fence,
+            revision,
+        }))
+        .await;
     }
 
     async fn one(&self, desk: &Desk<Agent>, address: String, named: Named) {

@@ -25,6 +25,17 @@ pub struct Settings {
     pub self_check: SelfCheck,
     /// Limits of the checks.
     pub checks: Checks,
+    /// What answers on the addresses under test, if anything is to.
+    pub responder: Option<Responder>,
+}
+
+/// The responder: it shows whose an address is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Responder {
+    /// Ports on which it speaks HTTP: at least one, none twice.
+    pub http_ports: Vec<u16>,
+    /// Ports on which it speaks HTTP over TLS, none of them in `http_ports`.
+    pub tls_ports: Vec<u16>,
 }
 
 /// One port of this VM.
@@ -124,8 +135,6 @@ impl Default for RawChecks {
     }
 }
 
-/// The responder is not part of this version; its keys are known so that a file with the documented
-/// defaults loads.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RawResponder {
@@ -161,16 +170,10 @@ impl Settings {
                 "traces are not available in this version: failed checks are reported without one",
             );
         }
-        let usual = RawResponder::default();
-        report.not_available("responder.enabled", raw.responder.enabled);
-        report.not_available(
-            "responder.http_ports",
-            raw.responder.http_ports != usual.http_ports,
-        );
-        report.not_available(
-            "responder.tls_ports",
-            raw.responder.tls_ports != usual.tls_ports,
-        );
+        let responder = Responder::build(&raw.responder, report);
+        if responder.is_some() {
+            told_apart(&validators, report);
+        }
         report.not_available("metrics.listen_addr", raw.metrics.listen_addr.is_some());
         let checks = Checks {
             max_concurrent: report.int(
@@ -186,7 +189,67 @@ impl Settings {
             validators,
             self_check,
             checks,
+            responder,
         })
+    }
+}
+
+/// Most ports of each kind; probers try them one after the other.
+const RESPONDER_PORTS_MAX: usize = 16;
+
+impl Responder {
+    fn build(raw: &RawResponder, report: &mut Report) -> Option<Self> {
+        let mut seen = BTreeSet::new();
+        let mut list = |key: &str, ports: &[i64]| {
+            let path = format!("responder.{key}");
+            if RESPONDER_PORTS_MAX < ports.len() {
+                let text = format!("must not name more than {RESPONDER_PORTS_MAX} ports");
+                report.fault(&path, text);
+            }
+            let mut built = Vec::with_capacity(ports.len());
+            for (index, port) in ports.iter().enumerate() {
+                let path = format!("{path}[{index}]");
+                if !seen.insert(*port) {
+                    report.fault(
+                        &path,
+                        "names a port that this list or the other already has",
+                    );
+                }
+                built.push(report.int(&path, *port, 1..=65_535));
+            }
+            built
+        };
+        let built = Self {
+            http_ports: list("http_ports", &raw.http_ports),
+            tls_ports: list("tls_ports", &raw.tls_ports),
+        };
+        if raw.enabled && built.http_ports.is_empty() {
+            let text = "must name at least one port: it is asked over HTTP who answers";
+            report.fault("responder.http_ports", text);
+        }
+        raw.enabled.then_some(built)
+    }
+}
+
+/// The responder answers for the validator whose address was reached.
+fn told_apart(validators: &[Validator], report: &mut Report) {
+    if validators.len() < 2 {
+        return;
+    }
+    let mut seen = BTreeSet::new();
+    for (index, one) in validators.iter().enumerate() {
+        let path = format!("validators[{index}].bind_address");
+        match one.bind_address {
+            None => report.fault(
+                &path,
+                "must be given: the responder tells several validators apart by it",
+            ),
+            Some(ip) if !seen.insert(ip) => report.fault(
+                &path,
+                "is another validator's: the responder tells several validators apart by it",
+            ),
+            Some(_) => {}
+        }
     }
 }
 

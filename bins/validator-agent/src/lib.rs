@@ -8,6 +8,7 @@
 mod checking;
 pub mod config;
 mod lifecycle;
+mod responder;
 mod self_check;
 mod slot;
 
@@ -21,7 +22,11 @@ use civ_types::SystemClock;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Settings, Validator};
+use crate::responder::Plate;
 use crate::slot::Slot;
+
+/// How control-api is told that this agent serves the nonce of its assignment.
+const RESPONDER: &str = "responder";
 
 /// Serves all validators of the settings until the context's shutdown.
 ///
@@ -44,10 +49,23 @@ pub async fn run(settings: Settings, context: Context) -> anyhow::Result<()> {
         ca_file: settings.control_api.ca_file.clone(),
     };
     let client = Client::new(&endpoint).map_err(Refused::new)?;
+    // Before anybody registers: what is announced must be served.
+    let sockets = settings
+        .responder
+        .as_ref()
+        .map(|wanted| responder::bind(wanted, &settings));
+    let mut plates = Vec::new();
     for validator in &settings.validators {
-        let slot = slot(&settings, validator, &context, &client, &engine)?;
+        let ports = sockets
+            .as_ref()
+            .and_then(|bound| bound.http_ports(validator));
+        let slot = slot(&settings, validator, ports, &context, &client, &engine)?;
+        plates.push(Plate::new(validator, slot.seat.assigned()));
         let stop = context.shutdown.clone();
         context.tasks.spawn_essential("slot", run_slot(slot, stop));
+    }
+    if let Some(sockets) = sockets {
+        sockets.serve(plates, &context)?;
     }
     context.shutdown.cancelled().await;
     Ok(())
@@ -60,6 +78,7 @@ async fn run_slot(slot: Slot, stop: CancellationToken) {
 fn slot(
     settings: &Settings,
     validator: &Validator,
+    responder_ports: Option<Vec<u16>>,
     context: &Context,
     client: &Client,
     engine: &Engine,
@@ -83,7 +102,10 @@ fn slot(
         validator_id: id.to_owned(),
         hostname: civ_link::hostname(),
         agent_version: Some(civ_boot::version().to_owned()),
-        capabilities: None,
+        capabilities: responder_ports
+            .is_some()
+            .then(|| vec![RESPONDER.to_owned()]),
+        responder_ports,
     };
     Ok(Slot {
         seat: Seat::new(client.clone(), id, token, register),

@@ -18,9 +18,11 @@ use civ_boot::config::{ControlApi, Reach};
 use civ_boot::secrets::SecretSource;
 use civ_boot::tasks::Tasks;
 use civ_types::ValidatorId;
-use civ_validator_agent::config::{Checks, SelfCheck, Settings, Validator};
+use civ_validator_agent::config::{Checks, Responder, SelfCheck, Settings, Validator};
 use serde_json::{Value, json};
 use stand_in::{PATIENCE, StandIn};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -52,6 +54,10 @@ async fn internet(tasks: &mut JoinSet<()>, gate: watch::Receiver<bool>) -> Socke
 
 impl Stage {
     async fn open(validators: &[(&str, &str)]) -> Self {
+        Self::with(validators, None).await
+    }
+
+    async fn with(validators: &[(&str, &str)], responder: Option<Responder>) -> Self {
         let server = StandIn::start().await;
         let mut tasks = JoinSet::new();
         let gate = watch::Sender::new(false);
@@ -63,7 +69,10 @@ impl Stage {
             tasks: Tasks::new(shutdown),
             environment: Arc::new(BTreeMap::from([token])),
         };
-        let settings = settings(&server, internet, validators);
+        let settings = Settings {
+            responder,
+            ..settings(&server, internet, validators)
+        };
         let running = civ_validator_agent::run(settings, context.clone());
         tasks.spawn(async move { running.await.unwrap() });
         Self {
@@ -162,6 +171,7 @@ fn settings(server: &StandIn, internet: SocketAddr, validators: &[(&str, &str)])
                 deny: Vec::new(),
             },
         },
+        responder: None,
     }
 }
 
@@ -465,4 +475,174 @@ async fn nothing_to_check_is_complete_at_once() {
     stage.assign("v-1", "127.0.0.2", 7, "checking", &[]);
     stage.complete_of(7).await;
     assert!(stage.rows_of(7).is_empty());
+}
+
+/// A port of 127.0.0.2 and 127.0.0.3 that is free now.
+fn free_port() -> u16 {
+    let on = |ip: &str, port| std::net::TcpListener::bind((ip, port));
+    loop {
+        let first = on("127.0.0.2", 0).unwrap();
+        let port = first.local_addr().unwrap().port();
+        if on("127.0.0.3", port).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// What answers there: the status line with the headers, in lower case.
+async fn head(ip: &str, port: u16, request: &str) -> String {
+    let mut stream = TcpStream::connect((ip, port)).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    // A peer that has had enough may reset.
+    let _reset = stream.read_to_end(&mut answer).await;
+    String::from_utf8(answer).unwrap().to_lowercase()
+}
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const NONCE: &str = "0123456789abcdef";
+
+impl Stage {
+    fn assign_nonce(&self, validator: &str, fence: i64, nonce: Option<&str>) {
+        let mut one = json!({"ip_id": fence, "ip_address": "127.0.0.2", "phase": "checking",
+            "check_config": [], "attempt_number": 1, "fence": fence, "revision": 4});
+        if let Some(nonce) = nonce {
+            one["nonce"] = nonce.into();
+        }
+        self.server
+            .assign(&format!("agents/{validator}"), vec![one]);
+    }
+
+    async fn until_served(&self, ip: &str, port: u16, wanted: &str) -> String {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let head = head(ip, port, GET).await;
+            if head.contains(wanted) {
+                return head;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "{head}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+fn responder(http: u16, tls: &[u16]) -> Option<Responder> {
+    Some(Responder {
+        http_ports: vec![http],
+        tls_ports: tls.to_vec(),
+    })
+}
+
+#[tokio::test]
+async fn the_responder_answers_for_the_validator_of_the_address_while_it_has_work() {
+    let port = free_port();
+    let two = [("v-1", "127.0.0.2"), ("v-2", "127.0.0.3")];
+    let stage = Stage::with(&two, responder(port, &[])).await;
+    stage
+        .server
+        .until("register", |server| server.calls("register").len() == 2)
+        .await;
+    for call in stage.server.calls("register") {
+        assert_eq!(call.body["capabilities"], json!(["responder"]));
+        assert_eq!(call.body["responder_ports"], json!([port]));
+    }
+    let idle = head("127.0.0.3", port, GET).await;
+    assert!(idle.starts_with("http/1.1 404 "), "{idle}");
+    assert!(idle.contains("x-validator-id: v-2\r\n"), "{idle}");
+    assert!(!idle.contains("nonce"), "{idle}");
+    stage.assign_nonce("v-1", 7, Some(NONCE));
+    let shown = format!("x-validator-nonce: {NONCE}\r\n");
+    let served = stage.until_served("127.0.0.2", port, &shown).await;
+    assert!(served.starts_with("http/1.1 200 "), "{served}");
+    assert!(served.contains("x-validator-id: v-1\r\n"), "{served}");
+    let other = head("127.0.0.3", port, GET).await;
+    assert!(!other.contains("nonce"), "{other}");
+    // The checks are done; the nonce stays until the assignment goes.
+    let completes = |server: &StandIn| !server.calls("complete").is_empty();
+    stage.server.until("complete", completes).await;
+    assert_eq!(stage.server.calls("complete")[0].body["revision"], 4);
+    assert!(head("127.0.0.2", port, GET).await.contains(NONCE));
+    stage.server.assign("agents/v-1", Vec::new());
+    stage.until_served("127.0.0.2", port, "http/1.1 404 ").await;
+}
+
+#[tokio::test]
+async fn the_responder_says_nothing_of_its_host_and_takes_little() {
+    let port = free_port();
+    let stage = Stage::with(&[("v-1", "127.0.0.2")], responder(port, &[])).await;
+    stage
+        .server
+        .until("register", |server| !server.calls("register").is_empty())
+        .await;
+    let answer = head("127.0.0.2", port, GET).await;
+    let lines: Vec<_> = answer.lines().filter(|line| !line.is_empty()).collect();
+    let known = [
+        "http/1.1 404",
+        "x-validator-id:",
+        "content-length: 0",
+        "connection: close",
+    ];
+    for line in lines {
+        assert!(known.iter().any(|known| line.starts_with(known)), "{line}");
+    }
+    let long = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", "a".repeat(20_000));
+    let many = format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(100));
+    for hostile in [long.as_str(), many.as_str(), "\u{1}\u{2}\r\n\r\n"] {
+        let answer = head("127.0.0.2", port, hostile).await;
+        assert!(!answer.contains("http/1.1 2"), "{answer}");
+        assert!(answer.len() <= hostile.len().max(200), "{answer}");
+    }
+    // A visitor who says nothing is shown out; the others are served meanwhile.
+    let begin = tokio::time::Instant::now();
+    let mut silent = TcpStream::connect(("127.0.0.2", port)).await.unwrap();
+    assert!(head("127.0.0.2", port, GET).await.contains("v-1"));
+    let mut rest = Vec::new();
+    let _reset = silent.read_to_end(&mut rest).await;
+    assert!(
+        begin.elapsed() < Duration::from_secs(6),
+        "{:?}",
+        begin.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_left_and_without_any_nothing_is_announced() {
+    let taken = std::net::TcpListener::bind("127.0.0.2:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let stage = Stage::with(&[("v-1", "127.0.0.2")], responder(port, &[])).await;
+    let registered = |server: &StandIn| !server.calls("register").is_empty();
+    stage.server.until("register", registered).await;
+    let body = &stage.server.calls("register")[0].body;
+    assert!(
+        body.get("capabilities").is_none_or(Value::is_null),
+        "{body}"
+    );
+}
+
+#[tokio::test]
+async fn tls_is_answered_with_a_certificate_that_names_nobody() {
+    let (http, tls) = (free_port(), free_port());
+    let stage = Stage::with(&[("v-1", "127.0.0.2")], responder(http, &[tls])).await;
+    let registered = |server: &StandIn| !server.calls("register").is_empty();
+    stage.server.until("register", registered).await;
+    stage.assign(
+        "v-1",
+        "127.0.0.2",
+        7,
+        "checking",
+        &[("tls", &format!("127.0.0.2:{tls}"))],
+    );
+    stage
+        .server
+        .until("a result", |server| !server.rows().is_empty())
+        .await;
+    let row = &stage.server.rows()[0];
+    assert_eq!(row["success"], true, "{row}");
+    assert!(
+        row["detail"]
+            .as_str()
+            .unwrap()
+            .contains("validator.invalid"),
+        "{row}"
+    );
 }

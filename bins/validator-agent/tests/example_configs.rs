@@ -78,9 +78,35 @@ fn the_documented_sections_of_later_versions_load_with_their_defaults_only() {
     let warnings = loaded(documented).unwrap().warnings;
     assert_eq!(warnings.len(), 1, "traces are announced as missing");
     assert_eq!(
-        blamed(
-            "validator_id: a\nresponder: { enabled: true }\nmetrics: { listen_addr: '[::]:9100' }\n"
-        ),
-        ["responder.enabled", "metrics.listen_addr"]
+        blamed("validator_id: a\nmetrics: { listen_addr: '[::]:9100' }\n"),
+        ["metrics.listen_addr"]
+    );
+}
+
+#[test]
+fn a_responder_has_ports_and_validators_that_it_can_tell_apart() {
+    let settings = loaded("validator_id: a\nresponder: { enabled: true }\n").unwrap();
+    let responder = settings.settings.responder.unwrap();
+    assert_eq!(
+        (responder.http_ports, responder.tls_ports),
+        (vec![80, 8080], vec![443])
+    );
+    let off = loaded("validator_id: a\nresponder: { http_ports: [81] }\n").unwrap();
+    assert!(off.settings.responder.is_none());
+    let bad = "responder: { enabled: true, http_ports: [0, 80], tls_ports: [80] }\n\
+        validators: [{ validator_id: a }, { validator_id: b, bind_address: 10.0.0.5 },\n\
+        \x20 { validator_id: c, bind_address: 10.0.0.5 }]\n";
+    assert_eq!(
+        blamed(bad),
+        [
+            "responder.http_ports[0]",
+            "responder.tls_ports[0]",
+            "validators[0].bind_address",
+            "validators[2].bind_address",
+        ]
+    );
+    assert_eq!(
+        blamed("validator_id: a\nresponder: { enabled: true, http_ports: [] }\n"),
+        ["responder.http_ports"]
     );
 }

@@ -22,8 +22,10 @@ mod block;
 mod first_byte;
 mod h2;
 mod request;
+mod signature;
 
 use request::{Page, Request};
+pub use signature::Signature;
 
 /// Most redirects of one check.
 const REDIRECTS_MAX: usize = 5;
@@ -55,6 +57,10 @@ pub(crate) async fn probe(
         };
         let page = request.send(budget, trail).await;
         let page = page.map_err(|fault| fault.context(&format!("{}{hops}", shown(&url))))?;
+        // A redirect could lead to the right one from anywhere.
+        if let Some(signature) = &check.options.signature {
+            return signature.judge(&url, &page);
+        }
         let wanted = check.options.expect_status == Some(page.status.as_u16());
         let Some(location) = page.location().filter(|_| !wanted) else {
             return judge(&url, &page, &hops, &check.options);

@@ -34,6 +34,7 @@ pub use civ_types::Family;
 pub use dns::QuestionError;
 pub use echo::EchoError;
 pub use engine::{Check, Engine, EngineError, SweepError};
+pub use http::Signature;
 pub use icmp::IcmpMode;
 pub use limits::{Limits, LimitsError};
 pub use options::{Options, OptionsError, Pattern};

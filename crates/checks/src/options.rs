@@ -3,6 +3,8 @@
 use regex::bytes::{Regex, RegexBuilder};
 use serde_json::Value;
 
+use crate::http::Signature;
+
 /// Most memory of a compiled pattern, in bytes.
 const PATTERN_SIZE_MAX: usize = 1024 * 1024;
 
@@ -15,6 +17,9 @@ pub struct Options {
     pub expect_body: Option<Pattern>,
     /// HTTPS: the certificate is not judged.
     pub insecure: bool,
+    /// HTTP(S): who must answer, shown by the first answer itself. Not to be had from a
+    /// configuration.
+    pub signature: Option<Signature>,
     /// SSH: complete the key exchange and report the fingerprint of the host key.
     pub ssh_hostkey: bool,
 }

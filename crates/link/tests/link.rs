@@ -74,6 +74,7 @@ async fn rows(desk: Desk<Agent>, numbers: std::ops::Range<i64>) {
     desk.report(Report::Complete(agent::Complete {
         ip_id: 42,
         fence: None,
+        revision: None,
     }))
     .await;
 }

@@ -5,22 +5,36 @@ use std::fmt;
 
 use civ_types::{CheckName, CheckSpec, SiteId, Source};
 
+/// A site, and which checks beyond the contract its prober has said that it can do. Of a prober
+/// that has not said so none is expected: it would never report them, and fail every address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Site {
+    /// Its name.
+    pub id: SiteId,
+    /// It compares nonces.
+    pub identity: bool,
+    /// It checks that ports are closed.
+    pub closed_ports: bool,
+}
+
 /// The configuration of checks, resolved: groups to targets, slots to sites.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Configured {
     /// Enabled check types with their targets, in order of name.
     pub egress: Vec<(CheckName, Vec<String>)>,
     /// Sites, in order of slot.
-    pub sites: Vec<SiteId>,
+    pub sites: Vec<Site>,
     /// TCP ports that every site checks.
     pub ports: Vec<u16>,
+    /// TCP ports on which nothing is to answer.
+    pub closed_ports: Vec<u16>,
     /// Whether every site sends echo requests.
     pub icmp: bool,
 }
 
 impl Configured {
-    /// Checks of one site: `tcp-<port>` for each port, `icmp` if on, `ssh` with 22, `tls-443`
-    /// with 443.
+    /// Checks that every prober knows: `tcp-<port>` for each port, `icmp` if on, `ssh` with 22,
+    /// `tls-443` with 443.
     #[must_use]
     pub fn inbound_names(&self) -> Vec<CheckName> {
         let mut names: Vec<_> = self
@@ -53,21 +67,34 @@ impl Configured {
         self.egress.iter().flat_map(each).collect()
     }
 
-    /// Checks of one site.
+    /// Checks of one site: what every prober knows, and what this one has said that it can do.
+    /// `proves`: the validator serves the nonce of the claim that it is about.
     #[must_use]
-    pub fn site_specs(&self, site: &SiteId) -> BTreeSet<CheckSpec> {
-        let names = self.inbound_names();
+    pub fn site_specs(&self, site: &Site, proves: bool) -> BTreeSet<CheckSpec> {
+        let mut names = self.inbound_names();
+        if site.closed_ports {
+            names.extend(
+                self.closed_ports
+                    .iter()
+                    .map(|port| CheckName::closed(*port)),
+            );
+        }
+        if site.identity && proves {
+            names.push(CheckName::identity());
+        }
         names
             .into_iter()
-            .map(|name| CheckSpec::inbound(site.clone(), name))
+            .map(|name| CheckSpec::inbound(site.id.clone(), name))
             .collect()
     }
 
-    /// All checks, of the validator and of all sites.
+    /// All checks, of the validator and of all sites, in a claim whose validator serves its nonce
+    /// if `proves`.
     #[must_use]
-    pub fn specs(&self) -> BTreeSet<CheckSpec> {
+    pub fn specs(&self, proves: bool) -> BTreeSet<CheckSpec> {
+        let of_site = |site| self.site_specs(site, proves);
         let mut all = self.egress_specs();
-        all.extend(self.sites.iter().flat_map(|site| self.site_specs(site)));
+        all.extend(self.sites.iter().flat_map(of_site));
         all
     }
 }
@@ -154,6 +181,8 @@ pub struct Progress {
     pub counted: BTreeSet<CheckSpec>,
     /// What came in, of this claim.
     pub reported: BTreeMap<CheckSpec, Reported>,
+    /// The validator served the nonce of this claim when checking began, and still does.
+    pub proves: bool,
     /// The agent has said that it is through.
     pub egress_complete: bool,
     /// Sites that have said that they are through.
@@ -167,7 +196,7 @@ pub struct Progress {
 /// not carry out a single one of its checks: it has no result to say `complete` with.
 #[must_use]
 pub fn tally(progress: &Progress, configured: &Configured, missing_counts: bool) -> Tally {
-    let now = configured.specs();
+    let now = configured.specs(progress.proves);
     let expected: BTreeSet<_> = progress.counted.intersection(&now).cloned().collect();
     let sites: BTreeSet<_> = expected
         .iter()
@@ -185,6 +214,24 @@ pub fn tally(progress: &Progress, configured: &Configured, missing_counts: bool)
         complete: progress.egress_complete && all_sites,
         judgement: judge(&expected, &progress.reported, missing_counts),
     }
+}
+
+/// Checks that had not been handed out yet when a reporter began, of which nothing came in.
+///
+/// `counted`: what counts, each with the revision of the assignment that it was first in; `seen`:
+/// the revision that the reporter worked from. What it reported all the same, it has done.
+#[must_use]
+pub fn unseen(
+    counted: &BTreeMap<CheckSpec, i64>,
+    reported: &BTreeMap<CheckSpec, Reported>,
+    seen: i64,
+) -> BTreeSet<CheckSpec> {
+    let newer = counted.iter().filter(|(_, revision)| seen < **revision);
+    newer
+        .map(|(spec, _)| spec)
+        .filter(|spec| !reported.contains_key(*spec))
+        .cloned()
+        .collect()
 }
 
 type Origin<'a> = (Source, Option<&'a SiteId>);

@@ -20,9 +20,15 @@ pub struct Register {
     /// Version of the agent, for people.
     #[serde(default)]
     pub agent_version: Option<String>,
-    /// What the agent can do beyond the contract; a server that does not know a word ignores it.
+    /// What the agent can do beyond the contract: `responder`, if it serves the nonce of its
+    /// assignment. A server that does not know a word ignores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Vec<String>>,
+    /// With `responder`: the ports on which it answers over HTTP, at most 16; 80 and 8080 if left
+    /// out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 16)]
+    pub responder_ports: Option<Vec<u16>>,
 }
 
 /// `POST /agents/{id}/heartbeat`; the body may be missing altogether.
@@ -62,7 +68,7 @@ pub struct CheckConfig {
 #[schema(as = AgentAssignment, examples(json!({
     "ip_id": 42, "ip_address": "203.0.113.10", "phase": "checking",
     "check_config": [{"type": "https", "targets": ["https://github.com"]}],
-    "attempt_number": 1, "fence": 17
+    "attempt_number": 1, "fence": 17, "revision": 0
 })))]
 pub struct Assignment {
     /// Names the address in every report.
@@ -83,6 +89,18 @@ pub struct Assignment {
         skip_serializing_if = "Option::is_none"
     )]
     pub fence: Option<i64>,
+    /// Which list of checks this is, of this claim; to be sent back when it is done (ours). An
+    /// older server has none.
+    #[serde(
+        default,
+        deserialize_with = "crate::lenient::maybe_whole",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub revision: Option<i64>,
+    /// What the responder of this validator is to serve while it has this assignment (ours); only
+    /// for an agent that has said that it runs one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nonce: Option<crate::Nonce>,
 }
 
 /// `POST /agents/{id}/self-check`.
@@ -178,7 +196,7 @@ pub struct Results {
 
 /// `POST /agents/{id}/complete`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
-#[schema(examples(json!({"ip_id": 42, "fence": 17})))]
+#[schema(examples(json!({"ip_id": 42, "fence": 17, "revision": 0})))]
 pub struct Complete {
     /// The address whose egress checks are all done.
     #[serde(deserialize_with = "crate::lenient::whole")]
@@ -190,4 +208,12 @@ pub struct Complete {
         skip_serializing_if = "Option::is_none"
     )]
     pub fence: Option<i64>,
+    /// The list of checks that is done, from the assignment: what was added since does not count
+    /// unless it was reported.
+    #[serde(
+        default,
+        deserialize_with = "crate::lenient::maybe_whole",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub revision: Option<i64>,
 }

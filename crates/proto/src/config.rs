@@ -153,6 +153,10 @@ pub struct InboundChecks {
     pub ports: Vec<u16>,
     /// Whether every site sends echo requests.
     pub icmp: bool,
+    /// TCP ports on which nothing is to answer (ours), where there are any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub closed_ports: Vec<u16>,
 }
 
 /// `PUT /admin/config/inbound-checks`.
@@ -165,4 +169,13 @@ pub struct InboundChecksBody {
     pub ports: Vec<i64>,
     /// Whether every site sends echo requests.
     pub icmp: bool,
+    /// TCP ports on which nothing is to answer (ours), none of them in `ports`: left out, they stay
+    /// as they are; `[]` removes them.
+    #[serde(
+        default,
+        deserialize_with = "crate::lenient::maybe_wholes",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(schema_with = words::closed_port_list, required = false)]
+    pub closed_ports: Option<Vec<i64>>,
 }

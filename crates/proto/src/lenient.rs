@@ -72,6 +72,14 @@ pub(crate) fn wholes<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<i64>, D:
     Ok(list.into_iter().map(|whole| whole.0).collect())
 }
 
+/// A list of whole numbers that may be left out.
+pub(crate) fn maybe_wholes<'de, D: Deserializer<'de>>(
+    input: D,
+) -> Result<Option<Vec<i64>>, D::Error> {
+    let list = Option::<Vec<Whole>>::deserialize(input)?;
+    Ok(list.map(|list| list.into_iter().map(|whole| whole.0).collect()))
+}
+
 /// A list. Null is an empty one: that is how Go writes a slice that was never filled.
 pub(crate) fn list<'de, D, T>(input: D) -> Result<Vec<T>, D::Error>
 where

@@ -17,6 +17,8 @@ pub mod read_model;
 pub mod registry;
 pub mod words;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -28,6 +30,24 @@ use utoipa::ToSchema;
 pub struct ErrorBody {
     /// A sentence that says what is wrong, where, and what is allowed.
     pub error: String,
+}
+
+/// The header in which a responder names its validator.
+pub const VALIDATOR_HEADER: &str = "x-validator-id";
+/// The header in which it shows the nonce of the claim that the validator holds.
+pub const NONCE_HEADER: &str = "x-validator-nonce";
+
+/// What only the validator of a claim serves: 16 to 128 ASCII letters and digits. It shows itself
+/// in no log.
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+#[schema(value_type = String, min_length = 16, max_length = 128, pattern = "^[0-9A-Za-z]*$")]
+pub struct Nonce(pub String);
+
+impl fmt::Debug for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Nonce(..)")
+    }
 }
 
 /// `{"ok":true}`, the answer of a write that has nothing else to say.

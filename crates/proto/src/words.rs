@@ -236,6 +236,22 @@ pub fn port_list() -> Schema {
     Schema::Array(list.description(Some(about)).build())
 }
 
+/// Ports on which nothing is to answer; null stands for what there is.
+#[must_use]
+pub fn closed_port_list() -> Schema {
+    let entry = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .minimum(Some(1))
+        .maximum(Some(65_535));
+    let list = ArrayBuilder::new()
+        .schema_type(SchemaType::from_iter([Type::Array, Type::Null]))
+        .items(entry)
+        .unique_items(true);
+    let about = "TCP ports on which nothing is to answer (ours), each once and none of `ports`: \
+                 left out, they stay as they are; an empty list removes them.";
+    Schema::Array(list.description(Some(about)).build())
+}
+
 /// A port that is not 0.
 const PORT: &str =
     "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])";

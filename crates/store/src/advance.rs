@@ -15,7 +15,7 @@ use crate::error::StoreError;
 use crate::events::{self, NewEvent, Severity};
 use crate::hint::Hint;
 use crate::record::{self, IpRow};
-use crate::{leases, queue, registry, results, retention, settings, validators};
+use crate::{identity, leases, queue, registry, results, retention, settings, validators};
 
 /// How a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,8 +119,9 @@ fn on_entry(tx: &mut WriteTx<'_>, before: &Row, next: &Row) -> Result<(), StoreE
         StateName::Queued | StateName::AssigningFip => results::forget_claim(tx, next.head.ip)?,
         StateName::AwaitingSelfCheck => leases::attached(tx, next.head.claim)?,
         StateName::Checking => {
-            let specs = settings::configured(tx)?.specs();
-            results::expect(tx, next.head.ip, &specs)?;
+            let proves = identity::begin(tx, next.head.claim)?;
+            let specs = settings::configured(tx)?.specs(proves);
+            results::expect(tx, next.head.ip, &specs, 0)?;
         }
         StateName::Aggregating | StateName::Done | StateName::Failed | StateName::Occupied => {}
     }

@@ -15,6 +15,7 @@ use crate::codec::{address, word};
 use crate::conn::{ReadConn, WriteTx};
 use crate::error::StoreError;
 use crate::events::{self, NewEvent, Severity};
+use crate::identity::{self, Proof};
 use crate::record::{self, IpRow};
 use crate::results::{self, NewResult};
 use crate::{leases, settings};
@@ -38,15 +39,22 @@ pub struct Work {
     pub check_types: Vec<settings::CheckType>,
     /// Checks that are about to be handed out and do not count yet.
     pub uncounted: BTreeSet<CheckSpec>,
+    /// Which revision of the list of checks this is, without `uncounted`.
+    pub revision: i64,
+    /// What the validator is to serve meanwhile, if it runs a responder.
+    pub proof: Option<Proof>,
 }
 
 /// The work of one validator. In reach of the test that looks at its plan.
 pub(crate) const WORK: &str = "SELECT i.id, i.address, i.state, i.attempt_no, i.claim_no, \
-     i.associated_at FROM leases l JOIN ips i ON i.id = l.ip_id AND i.claim_no = l.claim_no \
-     WHERE l.validator_id = ?1 AND NOT l.releasing AND NOT i.egress_complete \
+     i.associated_at, i.egress_complete \
+     FROM leases l JOIN ips i ON i.id = l.ip_id AND i.claim_no = l.claim_no \
+     WHERE l.validator_id = ?1 AND NOT l.releasing \
      AND i.state IN ('awaiting_self_check', 'checking')";
 
-/// What a validator is to do now; `None`: nothing, also once the agent has said `complete`.
+/// What a validator is to do now; `None`: nothing, also once the agent has said `complete`. One
+/// that runs a responder then still has its nonce to serve, while sites may be at work, and nothing
+/// to check.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
@@ -59,7 +67,8 @@ pub fn work(conn: &ReadConn<'_>, validator: &ValidatorId) -> Result<Option<Work>
         let settles_at = associated
             .filter(|_| state == StateName::AwaitingSelfCheck)
             .map(|at| Utc::from_micros(at).plus_secs(settle));
-        Ok(Work {
+        let complete: bool = row.get("egress_complete")?;
+        let work = Work {
             ip: IpId(row.get("id")?),
             address: address(row, "address")?,
             state,
@@ -68,17 +77,25 @@ pub fn work(conn: &ReadConn<'_>, validator: &ValidatorId) -> Result<Option<Work>
             settles_at,
             check_types: Vec::new(),
             uncounted: BTreeSet::new(),
-        })
+            revision: 0,
+            proof: None,
+        };
+        Ok((work, complete))
     };
     let found = statement.query_row([validator.as_str()], read).optional()?;
-    let Some(mut work) = found else {
+    let Some((mut work, complete)) = found else {
         return Ok(None);
     };
+    work.proof = identity::of_claim(conn, work.claim)?;
+    let counted = results::expected(conn, work.ip)?;
+    work.revision = results::revision(conn, work.ip, None)?;
+    if complete {
+        return Ok(work.proof.is_some().then_some(work));
+    }
     work.check_types = settings::check_types(conn)?;
     if work.state == StateName::Checking {
-        let counted = results::expected(conn, work.ip)?;
-        let handed = settings::configured(conn)?.egress_specs();
-        work.uncounted = handed.difference(&counted).cloned().collect();
+        work.uncounted = settings::configured(conn)?.egress_specs();
+        work.uncounted.retain(|spec| !counted.contains_key(spec));
     }
     Ok(Some(work))
 }
@@ -96,6 +113,10 @@ pub struct SiteWork {
     pub claim: ClaimNo,
     /// Checks that are about to be handed out and do not count yet.
     pub uncounted: BTreeSet<CheckSpec>,
+    /// Which revision of the site's list of checks this is, without `uncounted`.
+    pub revision: i64,
+    /// What to compare, if the validator serves it and the prober knows how.
+    pub proof: Option<Proof>,
 }
 
 /// Everything in `checking`, with the ports and the ICMP flag as configured now.
@@ -105,6 +126,8 @@ pub struct SiteList {
     pub work: Vec<SiteWork>,
     /// TCP ports to check.
     pub ports: Vec<u16>,
+    /// TCP ports on which nothing is to answer; none for a prober that does not know how.
+    pub closed_ports: Vec<u16>,
     /// Whether to send echo requests.
     pub icmp: bool,
 }
@@ -119,7 +142,7 @@ pub(crate) const SITE_WORK: &str = "SELECT id, address, attempt_no, claim_no FRO
 /// [`StoreError`] of the database.
 pub fn site_list(conn: &ReadConn<'_>, site: &SiteId) -> Result<SiteList, StoreError> {
     let configured = settings::configured(conn)?;
-    let handed = configured.site_specs(site);
+    let own = configured.sites.iter().find(|one| one.id == *site);
     let mut statement = conn.sql().prepare_cached(SITE_WORK)?;
     let rows = statement.query_map([], |row| {
         Ok(SiteWork {
@@ -128,16 +151,29 @@ pub fn site_list(conn: &ReadConn<'_>, site: &SiteId) -> Result<SiteList, StoreEr
             attempt: AttemptNo(row.get("attempt_no")?),
             claim: ClaimNo(row.get("claim_no")?),
             uncounted: BTreeSet::new(),
+            revision: 0,
+            proof: None,
         })
     })?;
     let mut work: Vec<SiteWork> = rows.collect::<Result<_, _>>()?;
     for one in &mut work {
+        let Some(own) = own else { continue };
         let counted = results::expected(conn, one.ip)?;
-        one.uncounted = handed.difference(&counted).cloned().collect();
+        one.revision = results::revision(conn, one.ip, Some(site))?;
+        let proof = identity::to_compare(conn, one.claim)?;
+        one.uncounted = configured.site_specs(own, proof.is_some());
+        one.uncounted.retain(|spec| !counted.contains_key(spec));
+        one.proof = proof.filter(|_| own.identity);
     }
+    let knows_closed = own.is_some_and(|own| own.closed_ports);
     Ok(SiteList {
         work,
         ports: configured.ports,
+        closed_ports: if knows_closed {
+            configured.closed_ports
+        } else {
+            Vec::new()
+        },
         icmp: configured.icmp,
     })
 }
@@ -205,7 +241,8 @@ pub fn self_check(
     report(tx, ip, lease.claim, what)
 }
 
-/// The agent is through with all its checks.
+/// The agent is through with all its checks. `seen`: the revision of its assignment, if it names
+/// one; it asks no more, so what it was handed out later and has not done does not count.
 ///
 /// # Errors
 /// [`NotAccepted`]: not the owner, another claim, or the database failed.
@@ -214,6 +251,7 @@ pub fn complete(
     validator: &ValidatorId,
     ip: IpId,
     fence: Option<ClaimNo>,
+    seen: Option<i64>,
 ) -> Result<(), NotAccepted> {
     let lease = owned(tx, validator, ip, fence)?;
     leases::hear(tx, lease.claim)?;
@@ -224,6 +262,11 @@ pub fn complete(
             stored.attempt.state
         );
         return Err(NotAccepted::Stale(text));
+    }
+    // Said once more, perhaps by an agent that was started anew, it takes nothing back.
+    if let Some(seen) = seen.filter(|_| !stored.egress_complete) {
+        let unseen = results::unseen(tx, &stored, None, seen)?;
+        results::uncount(tx, ip, &unseen)?;
     }
     if results::egress_complete(tx, ip)? {
         let event = NewEvent {
@@ -249,6 +292,8 @@ pub struct Reported {
     pub result: NewResult,
     /// On a prober's result: the site is through with this address.
     pub complete: bool,
+    /// With `complete`: the revision of the assignment that the site worked from, if it names one.
+    pub revision: Option<i64>,
 }
 
 /// Nothing of a claim is handed out before its association: what comes without a fence by then is
@@ -303,6 +348,23 @@ fn in_checking(
     Ok(record::fetch(tx, ip)?.filter(current))
 }
 
+/// Was the site handed out more than the assignment had that it says it is through with? Then it
+/// has begun anew, and is waited for.
+fn begins_anew(
+    tx: &WriteTx<'_>,
+    ip: &IpRow,
+    site: &SiteId,
+    seen: Option<i64>,
+) -> Result<bool, StoreError> {
+    let Some(seen) = seen else { return Ok(false) };
+    let unseen = results::unseen(tx, ip, Some(site), seen)?;
+    if unseen.is_empty() {
+        return Ok(false);
+    }
+    let proves = identity::to_compare(tx, ip.attempt.head.claim)?.is_some();
+    Ok(!unseen.is_disjoint(&settings::configured(tx)?.specs(proves)))
+}
+
 /// Results of a site. Says how many were dropped, being of an address that is not in `checking`
 /// or of another claim.
 ///
@@ -322,7 +384,8 @@ pub fn inbound_results(
         };
         results::upsert(tx, &ip, &row.result)?;
         let head = &ip.attempt.head;
-        if row.complete && results::site_complete(tx, row.ip, site)? {
+        let through = row.complete && !begins_anew(tx, &ip, site, row.revision)?;
+        if through && results::site_complete(tx, row.ip, site)? {
             let event = NewEvent {
                 ip: Some(row.ip),
                 address: Some(head.address),

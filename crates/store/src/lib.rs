@@ -18,6 +18,7 @@ mod error;
 pub mod events;
 pub mod export;
 mod hint;
+pub mod identity;
 pub mod ips;
 pub mod leases;
 mod migrate;

@@ -34,6 +34,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0007_index_events.sql",
         include_str!("../../../migrations/0007_index_events.sql"),
     ),
+    (
+        "0008_add_identity.sql",
+        include_str!("../../../migrations/0008_add_identity.sql"),
+    ),
 ];
 
 /// Brings the database to this program's version.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use civ_orch::attempt::{Event, Order, StateName};
 use civ_orch::plan::{Waiting, plan_claims};
-use civ_types::{Address, CycleId, IpId, PortId, Utc, ValidatorId};
+use civ_types::{Address, ClaimNo, CycleId, IpId, Nonce, PortId, Utc, ValidatorId};
 use rusqlite::{OptionalExtension as _, params};
 
 use crate::advance::{NotAdvanced, advance};
@@ -16,7 +16,7 @@ use crate::conn::{ReadConn, WriteTx};
 use crate::error::StoreError;
 use crate::hint::Hint;
 use crate::settings::to_json;
-use crate::{leases, registry, runtime, validators};
+use crate::{identity, leases, registry, results, runtime, validators};
 use batch::Batch;
 pub use remove::{Removed, clear, clear_some, delete_all, newest};
 
@@ -235,8 +235,10 @@ fn waiting(tx: &WriteTx<'_>, limit: usize) -> Result<Vec<Waiting>, StoreError> {
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Gives queued addresses to free validators, at most `max` of them. `fresh`: the validators with
-/// a sign of life within the timeout, and when it was. Says how many claims were made.
+/// Gives queued addresses to free validators, at most `max` of them, and says how many it gave.
+///
+/// `fresh`: the validators with a sign of life within the timeout, and when it was. `nonce` makes a
+/// secret that nobody guesses, one for each claim.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
@@ -244,6 +246,7 @@ pub fn claim(
     tx: &mut WriteTx<'_>,
     fresh: &BTreeMap<ValidatorId, Utc>,
     max: usize,
+    nonce: impl Fn() -> Nonce,
 ) -> Result<usize, StoreError> {
     let free = free(tx, fresh)?;
     if free.is_empty() || max == 0 {
@@ -258,7 +261,7 @@ pub fn claim(
             place: place.clone(),
         };
         match advance(tx, *ip, &Event::Order(order)) {
-            Ok(_) => {}
+            Ok(_) => identity::give(tx, claim, &nonce())?,
             Err(NotAdvanced::Store(error)) => return Err(error),
             Err(refused) => return Err(StoreError::corrupt(refused.to_string())),
         }
@@ -313,12 +316,13 @@ fn put_off(tx: &WriteTx<'_>, ip: IpId) -> Result<(), StoreError> {
 /// # Errors
 /// [`StoreError`] of the database.
 pub fn recheck(tx: &mut WriteTx<'_>) -> Result<(), StoreError> {
-    let checking: Vec<i64> = tx
+    let checking: Vec<(i64, i64)> = tx
         .sql()
-        .prepare_cached("SELECT id FROM ips WHERE state = 'checking'")?
-        .query_map([], |row| row.get(0))?
+        .prepare_cached("SELECT id, claim_no FROM ips WHERE state = 'checking'")?
+        .query_map([], |row| Ok((row.get("id")?, row.get("claim_no")?)))?
         .collect::<Result<_, _>>()?;
-    for id in checking {
+    for (id, claim) in checking {
+        results::uncount_removed(tx, IpId(id), ClaimNo(claim))?;
         match advance(tx, IpId(id), &Event::Order(Order::Tick)) {
             Err(NotAdvanced::Store(error)) => return Err(error),
             Ok(_) | Err(NotAdvanced::Unknown | NotAdvanced::Refused(_)) => {}

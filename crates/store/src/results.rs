@@ -1,9 +1,9 @@
 //! Results and completions of checks, and what is known of a claim because of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use civ_orch::attempt::StateName;
-use civ_orch::expected::{Progress, Reported};
+use civ_orch::expected::{self, Progress, Reported};
 use civ_types::{
     Address, AttemptNo, CheckName, CheckSpec, ClaimNo, CycleId, IpId, SiteId, Source, Utc,
 };
@@ -13,6 +13,7 @@ use crate::codec::{maybe, text, utc};
 use crate::conn::{ReadConn, WriteTx};
 use crate::error::StoreError;
 use crate::record::{self, IpRow};
+use crate::{identity, settings};
 
 /// A result as it came in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,14 +87,16 @@ pub(crate) fn forget_claim(tx: &WriteTx<'_>, ip: IpId) -> Result<(), StoreError>
     Ok(())
 }
 
-/// Makes checks count in the current claim.
+/// Makes checks count in the current claim, from that revision of the assignment on.
 pub(crate) fn expect(
     tx: &WriteTx<'_>,
     ip: IpId,
     specs: &BTreeSet<CheckSpec>,
+    revision: i64,
 ) -> Result<(), StoreError> {
-    const SQL: &str = "INSERT OR IGNORE INTO expected_checks \
-         (ip_id, source, site_id, check_type, target) VALUES (?1, ?2, ?3, ?4, ?5)";
+    const SQL: &str = "INSERT INTO expected_checks \
+         (ip_id, source, site_id, check_type, target, revision) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
+         ON CONFLICT DO UPDATE SET revision = excluded.revision, gone = 0 WHERE gone";
     let mut statement = tx.sql().prepare_cached(SQL)?;
     for spec in specs {
         statement.execute(params![
@@ -102,7 +105,24 @@ pub(crate) fn expect(
             site_text(spec),
             spec.name.as_str(),
             spec.target,
+            revision,
         ])?;
+    }
+    Ok(())
+}
+
+/// No longer makes checks count in the current claim, until they are handed out again.
+pub(crate) fn uncount(
+    tx: &WriteTx<'_>,
+    ip: IpId,
+    specs: &BTreeSet<CheckSpec>,
+) -> Result<(), StoreError> {
+    const SQL: &str = "UPDATE expected_checks SET gone = 1 WHERE ip_id = ?1 AND source = ?2 \
+         AND site_id = ?3 AND check_type = ?4 AND target = ?5";
+    let mut statement = tx.sql().prepare_cached(SQL)?;
+    for spec in specs {
+        let (source, name) = (spec.source.as_str(), spec.name.as_str());
+        statement.execute(params![ip.0, source, site_text(spec), name, spec.target])?;
     }
     Ok(())
 }
@@ -113,6 +133,10 @@ pub(crate) fn expect(
 /// that has said so asks no more: what was read for it just before does not count. Nor does
 /// anything of a claim that is over.
 ///
+/// `specs` are all of one origin; `seen` is the revision that was read together with them. Gives
+/// the revision of the assignment that has them. If others were handed out in between, it is the
+/// one that was read: this assignment does not have theirs.
+///
 /// # Errors
 /// [`StoreError`] of the database.
 pub fn hand_out(
@@ -120,34 +144,84 @@ pub fn hand_out(
     ip: IpId,
     claim: ClaimNo,
     specs: &BTreeSet<CheckSpec>,
-) -> Result<(), StoreError> {
+    seen: i64,
+) -> Result<i64, StoreError> {
     const SITE: &str = "DELETE FROM site_progress WHERE ip_id = ?1 AND site_id = ?2";
     let current = record::fetch(tx, ip)?
         .filter(|row| row.attempt.state == StateName::Checking && row.attempt.head.claim == claim);
     let Some(row) = current else {
-        return Ok(());
+        return Ok(seen);
     };
     let is_open = |spec: &&CheckSpec| spec.site.is_some() || !row.egress_complete;
     let specs: BTreeSet<_> = specs.iter().filter(is_open).cloned().collect();
-    expect(tx, ip, &specs)?;
+    let Some(first) = specs.first() else {
+        return Ok(seen);
+    };
+    let newest = revision(tx, ip, first.site.as_ref())?;
+    expect(tx, ip, &specs, newest + 1)?;
     let sites: BTreeSet<_> = specs.iter().filter_map(|spec| spec.site.as_ref()).collect();
     for site in sites {
         let parameters = params![ip.0, site.as_str()];
         tx.sql().prepare_cached(SITE)?.execute(parameters)?;
     }
-    Ok(())
+    Ok(if newest == seen { seen + 1 } else { seen })
 }
+
+/// Checks that count, with the revision of the assignment that they were first in.
+pub type Counted = BTreeMap<CheckSpec, i64>;
 
 /// The checks that count in the current claim.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
-pub fn expected(conn: &ReadConn<'_>, ip: IpId) -> Result<BTreeSet<CheckSpec>, StoreError> {
-    const SQL: &str =
-        "SELECT source, site_id, check_type, target FROM expected_checks WHERE ip_id = ?1";
+pub fn expected(conn: &ReadConn<'_>, ip: IpId) -> Result<Counted, StoreError> {
+    const SQL: &str = "SELECT source, site_id, check_type, target, revision \
+         FROM expected_checks WHERE ip_id = ?1 AND NOT gone";
     let mut statement = conn.sql().prepare_cached(SQL)?;
-    let rows = statement.query_map([ip.0], read_spec)?;
+    let rows = statement.query_map([ip.0], |row| Ok((read_spec(row)?, row.get("revision")?)))?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The newest revision of the assignment of a site, or of the validator.
+pub(crate) fn revision(
+    conn: &ReadConn<'_>,
+    ip: IpId,
+    site: Option<&SiteId>,
+) -> Result<i64, StoreError> {
+    const SQL: &str = "SELECT COALESCE(MAX(revision), 0) FROM expected_checks \
+         WHERE ip_id = ?1 AND source = ?2 AND site_id = ?3";
+    let source = site.map_or(Source::Egress, |_site| Source::Inbound);
+    let site = site.map_or("", SiteId::as_str);
+    let parameters = params![ip.0, source.as_str(), site];
+    let mut statement = conn.sql().prepare_cached(SQL)?;
+    Ok(statement.query_row(parameters, |row| row.get(0))?)
+}
+
+/// What was taken out of the configuration no longer counts in the current claim.
+pub(crate) fn uncount_removed(
+    tx: &WriteTx<'_>,
+    ip: IpId,
+    claim: ClaimNo,
+) -> Result<(), StoreError> {
+    let proves = identity::to_compare(tx, claim)?.is_some();
+    let now = settings::configured(tx)?.specs(proves);
+    let mut removed: BTreeSet<_> = expected(tx, ip)?.into_keys().collect();
+    removed.retain(|spec| !now.contains(spec));
+    uncount(tx, ip, &removed)
+}
+
+/// Checks of a site, or of the validator, that its assignment of revision `seen` did not have, and
+/// of which nothing came in.
+pub(crate) fn unseen(
+    conn: &ReadConn<'_>,
+    ip: &IpRow,
+    site: Option<&SiteId>,
+    seen: i64,
+) -> Result<BTreeSet<CheckSpec>, StoreError> {
+    let mut counted = expected(conn, ip.attempt.head.ip)?;
+    counted.retain(|spec, _| spec.site.as_ref() == site);
+    let reported = progress(conn, ip)?.reported;
+    Ok(expected::unseen(&counted, &reported, seen))
 }
 
 /// Stores a result of the current claim; a later report of the same check replaces it.
@@ -233,7 +307,8 @@ pub fn progress(conn: &ReadConn<'_>, ip: &IpRow) -> Result<Progress, StoreError>
     let head = &ip.attempt.head;
     let id = head.ip;
     let mut progress = Progress {
-        counted: expected(conn, id)?,
+        counted: expected(conn, id)?.into_keys().collect(),
+        proves: identity::to_compare(conn, head.claim)?.is_some(),
         egress_complete: ip.egress_complete,
         ..Progress::default()
     };
@@ -314,7 +389,7 @@ pub fn of_address(conn: &ReadConn<'_>, address: Address) -> Result<Vec<ResultRow
 /// The checks of a site no longer count in any claim, until they are handed out again. What came
 /// in of them stays.
 pub(crate) fn uncount_site(tx: &WriteTx<'_>, site: &SiteId) -> Result<(), StoreError> {
-    const SQL: &str = "DELETE FROM expected_checks WHERE site_id = ?1 \
+    const SQL: &str = "UPDATE expected_checks SET gone = 1 WHERE site_id = ?1 \
          AND ip_id IN (SELECT id FROM ips WHERE state = 'checking')";
     tx.sql().prepare_cached(SQL)?.execute([site.as_str()])?;
     Ok(())

@@ -24,6 +24,8 @@ pub struct Seed {
     pub fip_settle_seconds: u32,
     /// Ports that every site checks.
     pub inbound_ports: Vec<u16>,
+    /// Ports on which nothing is to answer.
+    pub inbound_closed_ports: Vec<u16>,
     /// Whether every site sends echo requests.
     pub inbound_icmp: bool,
 }
@@ -79,12 +81,13 @@ pub fn apply(tx: &WriteTx<'_>, seed: &Seed) -> Result<(), StoreError> {
         }
     }
     tx.sql().execute(
-        "INSERT OR IGNORE INTO settings (id, fip_settle_seconds, inbound_ports, inbound_icmp) \
-         VALUES (1, ?1, ?2, ?3)",
+        "INSERT OR IGNORE INTO settings (id, fip_settle_seconds, inbound_ports, inbound_icmp, \
+         inbound_closed_ports) VALUES (1, ?1, ?2, ?3, ?4)",
         params![
             seed.fip_settle_seconds,
             json(&seed.inbound_ports)?,
-            seed.inbound_icmp
+            seed.inbound_icmp,
+            json(&seed.inbound_closed_ports)?
         ],
     )?;
     Ok(())

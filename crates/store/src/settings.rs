@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use civ_orch::expected::Configured;
+use civ_orch::expected::{Configured, Site};
 use civ_types::{CheckName, SiteId};
 use rusqlite::Row;
 
@@ -48,15 +48,31 @@ pub(crate) fn to_json<T: serde::Serialize>(value: &T) -> Result<String, StoreErr
     serde_json::to_string(value).map_err(|error| StoreError::corrupt(error.to_string()))
 }
 
-/// Ports and ICMP flag of inbound checks.
+/// What every site checks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inbound {
+    /// TCP ports that are to answer.
+    pub ports: Vec<u16>,
+    /// TCP ports on which nothing is to answer.
+    pub closed_ports: Vec<u16>,
+    /// Whether to send echo requests.
+    pub icmp: bool,
+}
+
+/// What every site checks.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
-pub fn inbound(conn: &ReadConn<'_>) -> Result<(Vec<u16>, bool), StoreError> {
-    const SQL: &str = "SELECT inbound_ports, inbound_icmp FROM settings WHERE id = 1";
+pub fn inbound(conn: &ReadConn<'_>) -> Result<Inbound, StoreError> {
+    const SQL: &str =
+        "SELECT inbound_ports, inbound_closed_ports, inbound_icmp FROM settings WHERE id = 1";
     let mut statement = conn.sql().prepare_cached(SQL)?;
     Ok(statement.query_row([], |row| {
-        Ok((json(row, "inbound_ports")?, row.get("inbound_icmp")?))
+        Ok(Inbound {
+            ports: json(row, "inbound_ports")?,
+            closed_ports: json(row, "inbound_closed_ports")?,
+            icmp: row.get("inbound_icmp")?,
+        })
     })?)
 }
 
@@ -91,15 +107,25 @@ pub fn check_types(conn: &ReadConn<'_>) -> Result<Vec<CheckType>, StoreError> {
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Sites in order of slot.
+/// Names of sites in order of slot.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
 pub fn site_ids(conn: &ReadConn<'_>) -> Result<Vec<SiteId>, StoreError> {
-    let mut statement = conn
-        .sql()
-        .prepare_cached("SELECT site_id FROM sites ORDER BY slot")?;
-    let rows = statement.query_map([], |row| text(row, 0, SiteId::parse))?;
+    Ok(sites(conn)?.into_iter().map(|site| site.id).collect())
+}
+
+/// Sites in order of slot.
+fn sites(conn: &ReadConn<'_>) -> Result<Vec<Site>, StoreError> {
+    const SQL: &str = "SELECT site_id, knows_identity, knows_closed_ports FROM sites ORDER BY slot";
+    let mut statement = conn.sql().prepare_cached(SQL)?;
+    let rows = statement.query_map([], |row| {
+        Ok(Site {
+            id: text(row, "site_id", SiteId::parse)?,
+            identity: row.get("knows_identity")?,
+            closed_ports: row.get("knows_closed_ports")?,
+        })
+    })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
@@ -108,15 +134,20 @@ pub fn site_ids(conn: &ReadConn<'_>) -> Result<Vec<SiteId>, StoreError> {
 /// # Errors
 /// [`StoreError`] of the database.
 pub fn configured(conn: &ReadConn<'_>) -> Result<Configured, StoreError> {
-    let (ports, icmp) = inbound(conn)?;
+    let Inbound {
+        ports,
+        closed_ports,
+        icmp,
+    } = inbound(conn)?;
     let egress = check_types(conn)?
         .into_iter()
         .map(|kind| (kind.name, kind.targets))
         .collect();
     Ok(Configured {
         egress,
-        sites: site_ids(conn)?,
+        sites: sites(conn)?,
         ports,
+        closed_ports,
         icmp,
     })
 }
@@ -167,9 +198,11 @@ pub fn set_orchestrator(tx: &mut WriteTx<'_>, next: Orchestrator) -> Result<(), 
 ///
 /// # Errors
 /// [`StoreError`] of the database.
-pub fn set_inbound(tx: &mut WriteTx<'_>, ports: &[u16], icmp: bool) -> Result<(), StoreError> {
-    const SQL: &str = "UPDATE settings SET inbound_ports = ?1, inbound_icmp = ?2 WHERE id = 1";
-    let parameters = (to_json(&ports)?, icmp);
+pub fn set_inbound(tx: &mut WriteTx<'_>, next: &Inbound) -> Result<(), StoreError> {
+    const SQL: &str = "UPDATE settings SET inbound_ports = ?1, inbound_closed_ports = ?2, \
+         inbound_icmp = ?3 WHERE id = 1";
+    let (ports, closed) = (to_json(&next.ports)?, to_json(&next.closed_ports)?);
+    let parameters = (ports, closed, next.icmp);
     tx.sql().prepare_cached(SQL)?.execute(parameters)?;
     queue::reconfigured(tx)
 }

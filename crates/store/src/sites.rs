@@ -56,15 +56,52 @@ pub fn registered(conn: &ReadConn<'_>, id: &SiteId) -> Result<Option<bool>, Stor
         .optional()?)
 }
 
+/// What a prober knows beyond the contract.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Knows {
+    /// It compares nonces.
+    pub identity: bool,
+    /// It checks that ports are closed.
+    pub closed_ports: bool,
+}
+
 /// A prober has started. Says whether there is such a site.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
-pub fn register(tx: &WriteTx<'_>, id: &SiteId, hostname: &str) -> Result<bool, StoreError> {
-    const SQL: &str =
-        "UPDATE sites SET registered = 1, hostname = ?2, last_seen_at = ?3 WHERE site_id = ?1";
-    let parameters = params![id.as_str(), hostname, tx.now().as_micros()];
-    Ok(tx.sql().prepare_cached(SQL)?.execute(parameters)? == 1)
+pub fn register(
+    tx: &mut WriteTx<'_>,
+    id: &SiteId,
+    hostname: &str,
+    knows: Knows,
+) -> Result<bool, StoreError> {
+    const BEFORE: &str = "SELECT knows_identity, knows_closed_ports FROM sites WHERE site_id = ?1";
+    const SQL: &str = "UPDATE sites SET registered = 1, hostname = ?2, last_seen_at = ?3, \
+         knows_identity = ?4, knows_closed_ports = ?5 WHERE site_id = ?1";
+    let mut statement = tx.sql().prepare_cached(BEFORE)?;
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok(Knows {
+            identity: row.get("knows_identity")?,
+            closed_ports: row.get("knows_closed_ports")?,
+        })
+    };
+    let before = statement.query_row([id.as_str()], read).optional()?;
+    drop(statement);
+    let Some(before) = before else {
+        return Ok(false);
+    };
+    let Knows {
+        identity,
+        closed_ports,
+    } = knows;
+    let now = tx.now().as_micros();
+    let parameters = params![id.as_str(), hostname, now, identity, closed_ports];
+    tx.sql().prepare_cached(SQL)?.execute(parameters)?;
+    if before != knows {
+        // What counts in claims under way may have become less.
+        queue::reconfigured(tx)?;
+    }
+    Ok(true)
 }
 
 /// Writes down signs of life that memory has gathered.
@@ -121,7 +158,8 @@ fn forget(tx: &mut WriteTx<'_>, id: &SiteId) -> Result<(), StoreError> {
 pub fn put(tx: &mut WriteTx<'_>, slot: i64, id: &SiteId) -> Result<(), StoreError> {
     const SQL: &str = "INSERT INTO sites (slot, site_id, made_at) VALUES (?1, ?2, ?3) \
          ON CONFLICT (slot) DO UPDATE SET site_id = excluded.site_id, hostname = '', \
-         registered = 0, last_seen_at = NULL, made_at = excluded.made_at";
+         registered = 0, last_seen_at = NULL, made_at = excluded.made_at, \
+         knows_identity = 0, knows_closed_ports = 0";
     if let Some(former) = in_slot(tx, slot)? {
         forget(tx, &former)?;
     }

@@ -8,6 +8,8 @@ use crate::codec::{maybe_utc, maybe_word, text, utc};
 use crate::conn::{ReadConn, WriteTx};
 use crate::error::StoreError;
 use crate::hint::Hint;
+use crate::queue;
+use crate::settings::to_json;
 
 /// How long a validator whose port is not well claims nothing, in seconds: long enough not to
 /// hammer a cloud that says no, short enough that a repaired port is back within a minute.
@@ -96,7 +98,8 @@ pub fn registered(conn: &ReadConn<'_>, id: &ValidatorId) -> Result<Option<bool>,
         .optional()?)
 }
 
-/// An agent has started; it takes no address away.
+/// An agent has started; it takes no address away. `responder`: the ports on which it answers with
+/// the nonce of its claim, if it runs a responder.
 ///
 /// Says whether there is such a validator.
 ///
@@ -107,15 +110,30 @@ pub fn register(
     id: &ValidatorId,
     hostname: &str,
     agent_version: &str,
+    responder: Option<&[u16]>,
 ) -> Result<bool, StoreError> {
     const SQL: &str = "UPDATE validators SET registered = 1, hostname = ?2, agent_version = ?3, \
-         last_seen_at = ?4, silenced_at = NULL, updated_at = ?4 WHERE validator_id = ?1";
-    let parameters = params![id.as_str(), hostname, agent_version, tx.now().as_micros()];
-    let known = tx.sql().prepare_cached(SQL)?.execute(parameters)? == 1;
-    if known {
-        tx.hint(Hint::Schedule);
+         last_seen_at = ?4, silenced_at = NULL, updated_at = ?4, responder_ports = ?5 \
+         WHERE validator_id = ?1";
+    const BEFORE: &str = "SELECT responder_ports FROM validators WHERE validator_id = ?1";
+    let ports = responder.map(|ports| to_json(&ports)).transpose()?;
+    let mut statement = tx.sql().prepare_cached(BEFORE)?;
+    let before: Option<Option<String>> = statement
+        .query_row([id.as_str()], |row| row.get(0))
+        .optional()?;
+    drop(statement);
+    let Some(before) = before else {
+        return Ok(false);
+    };
+    let now = tx.now().as_micros();
+    let parameters = params![id.as_str(), hostname, agent_version, now, ports];
+    tx.sql().prepare_cached(SQL)?.execute(parameters)?;
+    tx.hint(Hint::Schedule);
+    if before != ports {
+        // What counts in a claim under way may have become less.
+        queue::reconfigured(tx)?;
     }
-    Ok(known)
+    Ok(true)
 }
 
 /// The agent has reported something after a silence: its validator may claim again.

@@ -8,7 +8,7 @@ use civ_orch::self_check::SelfCheck;
 use civ_store::agents::{self, Reported, ReportedEvent, Reporter};
 use civ_store::results::NewResult;
 use civ_store::{StoreError, ips, leases, queue, results, runtime, seed, validators};
-use civ_testkit::{CHECK_TARGETS, TempStore, address, check, fip, seed, site, validator};
+use civ_testkit::{CHECK_TARGETS, TempStore, address, check, fip, nonce, seed, site, validator};
 use civ_types::{CheckName, CheckSpec, ClaimNo, IpId};
 
 const IP: IpId = IpId(1);
@@ -17,7 +17,7 @@ async fn world(sites: u8) -> TempStore {
     let store = TempStore::new();
     let ready = store.write(move |tx| -> Result<_, StoreError> {
         seed::apply(tx, &seed(1, sites))?;
-        validators::register(tx, &validator(1), "", "")?;
+        validators::register(tx, &validator(1), "", "", None)?;
         queue::enqueue(tx, &[address(1)])
     });
     ready.await.unwrap();
@@ -29,7 +29,7 @@ async fn claimed(store: &TempStore) -> ClaimNo {
     let now = civ_types::Clock::now(store.clock.as_ref());
     let fresh = [(validator(1), now)].into();
     let claim = store.write(move |tx| -> Result<_, StoreError> {
-        assert_eq!(queue::claim(tx, &fresh, 1)?, 1);
+        assert_eq!(queue::claim(tx, &fresh, 1, nonce)?, 1);
         Ok(leases::ownership(tx, &validator(1), IP)?.unwrap().claim)
     });
     claim.await.unwrap()
@@ -83,6 +83,7 @@ fn row(fence: Option<ClaimNo>, spec: CheckSpec, success: bool, complete: bool) -
             checked_at: civ_testkit::START,
         },
         complete,
+        revision: None,
     }
 }
 
@@ -94,7 +95,7 @@ async fn state(store: &TempStore) -> (StateName, Option<String>) {
 }
 
 async fn complete(store: &TempStore, claim: ClaimNo) {
-    let job = store.write(move |tx| agents::complete(tx, &validator(1), IP, Some(claim)));
+    let job = store.write(move |tx| agents::complete(tx, &validator(1), IP, Some(claim), None));
     job.await.unwrap();
 }
 
@@ -163,7 +164,7 @@ async fn a_site_that_was_handed_another_check_is_waited_for_again() {
     configure(&store, "UPDATE settings SET inbound_ports = '[22, 8080]'");
     let handed = store.write(move |tx| -> Result<_, StoreError> {
         let list = agents::site_list(tx, &site(1))?;
-        results::hand_out(tx, IP, claim, &list.work[0].uncounted)
+        results::hand_out(tx, IP, claim, &list.work[0].uncounted, 0)
     });
     handed.await.unwrap();
     egress(&store, Some(claim), true).await;
@@ -190,7 +191,7 @@ async fn a_check_that_is_handed_out_too_late_does_not_count() {
     let specs = work.unwrap().uncounted;
     assert_eq!(specs.len(), 1);
     let noted = store
-        .write(move |tx| results::hand_out(tx, IP, claim, &specs))
+        .write(move |tx| results::hand_out(tx, IP, claim, &specs, 0))
         .await;
     noted.unwrap();
     inbound(
@@ -210,7 +211,7 @@ async fn handing_out_survives_a_delete_meanwhile() {
     let deleted = store.write(|tx| queue::delete(tx, address(1)));
     deleted.await.unwrap();
     let spec = CheckSpec::inbound(site(1), CheckName::tcp(8080));
-    let noted = store.write(move |tx| results::hand_out(tx, IP, claim, &[spec].into()));
+    let noted = store.write(move |tx| results::hand_out(tx, IP, claim, &[spec].into(), 0));
     noted.await.unwrap();
 }
 

@@ -3,7 +3,7 @@
 use civ_orch::attempt::Policy;
 use civ_store::Rules;
 use civ_store::seed::Seed;
-use civ_types::{Address, CheckName, FipId, PortId, SiteId, Utc, ValidatorId};
+use civ_types::{Address, CheckName, FipId, Nonce, PortId, SiteId, Utc, ValidatorId};
 
 /// When tests begin: 2026-01-01T00:00:00Z.
 pub const START: Utc = Utc::from_micros(1_767_225_600_000_000);
@@ -84,6 +84,12 @@ pub fn fip(address: Address) -> FipId {
     FipId::parse(&format!("fip-{address}")).expect("a name")
 }
 
+/// A nonce; every claim of a test has the same.
+#[must_use]
+pub fn nonce() -> Nonce {
+    Nonce::of_bits(7)
+}
+
 /// A check type.
 ///
 /// # Panics
@@ -105,5 +111,6 @@ pub fn seed(validators: u8, sites: u8) -> Seed {
         fip_settle_seconds: 0,
         inbound_ports: vec![22],
         inbound_icmp: true,
+        inbound_closed_ports: Vec::new(),
     }
 }

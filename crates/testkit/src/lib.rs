@@ -12,7 +12,7 @@ mod eventually;
 mod temp_store;
 
 pub use build::{
-    CHECK_TARGETS, START, address, addresses, check, fip, policy, port, rules, seed, site,
+    CHECK_TARGETS, START, address, addresses, check, fip, nonce, policy, port, rules, seed, site,
     validator,
 };
 pub use clock::FakeClock;

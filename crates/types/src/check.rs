@@ -74,6 +74,18 @@ impl CheckName {
         Self("tls-443".to_owned())
     }
 
+    /// `closed-<port>`: that nothing answers on a port.
+    #[must_use]
+    pub fn closed(port: u16) -> Self {
+        Self(format!("closed-{port}"))
+    }
+
+    /// `identity`: that the address leads to the validator that holds it.
+    #[must_use]
+    pub fn identity() -> Self {
+        Self("identity".to_owned())
+    }
+
     /// The name as it was given.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -9,6 +9,7 @@ mod check;
 mod check_type;
 mod event;
 mod ids;
+mod nonce;
 mod time;
 
 pub use addr::{AddrError, Address, Family, bounds, parse_list};
@@ -16,4 +17,5 @@ pub use check::{CheckName, CheckSpec, Source};
 pub use check_type::{EGRESS_CHECKS, OptionKind};
 pub use event::{EVENT_TYPES, NOTIFICATION_DROPPED};
 pub use ids::{AttemptNo, ClaimNo, CycleId, FipId, IdError, IpId, PortId, SiteId, ValidatorId};
+pub use nonce::Nonce;
 pub use time::{Clock, EvenClock, SystemClock, TimeError, Utc};

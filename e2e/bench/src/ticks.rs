@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow};
 use civ_orch::attempt::Policy;
 use civ_store::bulk::{self, Amounts};
 use civ_store::{Rules, Store, StoreError, leases, queue};
-use civ_types::{SystemClock, Utc, ValidatorId};
+use civ_types::{Nonce, SystemClock, Utc, ValidatorId};
 
 use crate::figures::{Figures, Times};
 use crate::make;
@@ -73,7 +73,7 @@ async fn round(store: &Store) -> Result<Duration> {
         .await?;
     store.write(|tx| queue::tick(tx, 256)).await?;
     let n = store
-        .write(move |tx| queue::claim(tx, &fresh, FREE as usize))
+        .write(move |tx| queue::claim(tx, &fresh, FREE as usize, || Nonce::of_bits(1)))
         .await?;
     let time = begun.elapsed();
     if n != FREE as usize {

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use civ_proto::admin::{Addresses, Enqueued};
+use civ_proto::config::InboundChecksBody;
 use civ_proto::jobs::{AutoCycle, ScanStatus, Scanned};
-use civ_proto::read_model::{Ip, IpDetails};
+use civ_proto::read_model::{Ip, IpDetails, Validator};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -96,6 +97,27 @@ impl Api {
             addresses: addresses.iter().map(ToString::to_string).collect(),
         };
         Ok(self.post("/api/v1/admin/ips", &body).await?.json().await?)
+    }
+
+    /// Changes what every site checks.
+    ///
+    /// # Errors
+    ///
+    /// When control-api refuses.
+    pub(crate) async fn set_inbound(&self, body: &InboundChecksBody) -> Result<()> {
+        let path = "/api/v1/admin/config/inbound-checks";
+        let answer = self.request(Method::PUT, path).json(body).send().await?;
+        ok(path, answer).await?;
+        Ok(())
+    }
+
+    /// All validators.
+    ///
+    /// # Errors
+    ///
+    /// When control-api does not answer.
+    pub(crate) async fn validators(&self) -> Result<Vec<Validator>> {
+        self.get("/api/v1/admin/validators").await
     }
 
     /// Breaks off the check of an address.

@@ -6,6 +6,7 @@ mod cancel;
 mod crash;
 mod fail;
 mod happy_path;
+mod identity;
 mod kill9;
 mod kill9_ten;
 mod late_data_plane;
@@ -67,6 +68,11 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "partial",
         needs_packets: None,
         play: |house| Box::pin(partial::play(house)),
+    },
+    Scenario {
+        name: "identity",
+        needs_packets: Some("needs a second host on an address, and loopback has one host"),
+        play: |house| Box::pin(identity::play(house)),
     },
     Scenario {
         name: "fail",

@@ -55,6 +55,8 @@ pub(crate) struct Settings {
     pub(crate) check_types: Option<Vec<&'static str>>,
     /// Inbound ports, if not the stage's.
     pub(crate) ports: Option<Vec<u16>>,
+    /// HTTP and TLS ports of the agents' responders, if they run one.
+    pub(crate) responder: Option<(Vec<u16>, Vec<u16>)>,
     /// `ip_addresses`: in the queue from the start.
     pub(crate) ip_addresses: Vec<Ipv4Addr>,
     /// The folder of the database within the scenario's, if it is not that itself.
@@ -83,6 +85,7 @@ impl Default for Settings {
             web_targets: None,
             check_types: None,
             ports: None,
+            responder: None,
             ip_addresses: Vec::new(),
             disk: "",
             notify: None,
@@ -197,6 +200,9 @@ orchestrator:
     ///
     /// When the file cannot be written.
     pub(crate) fn write_agent(&self, plan: &Plan, n: u8, dir: &Path) -> Result<PathBuf> {
+        let responder = self.responder.as_ref().map(|(http, tls)| {
+            format!("responder: {{ enabled: true, http_ports: {http:?}, tls_ports: {tls:?} }}\n")
+        });
         let yaml = format!(
             "control_api: {{ url: \"http://{}\" }}
 validators:
@@ -208,11 +214,12 @@ checks:
   timeout_seconds: 3
   diagnose: false
   targets: {{ allow: [127.0.0.0/8, 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16] }}
-",
+{}",
             self.control_address(plan),
             validator_id(n),
             bind("    bind_address", plan.vm_bind(n)),
             plan.echo_urls,
+            responder.unwrap_or_default(),
         );
         write(dir, &format!("{}.yaml", Place::Vm(n).name()), &yaml)
     }

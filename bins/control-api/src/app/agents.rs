@@ -7,7 +7,7 @@ use civ_orch::self_check;
 use civ_store::agents::{self, ReportedEvent, Reporter};
 use civ_store::results::NewResult;
 use civ_store::{results, validators};
-use civ_types::{Address, AttemptNo, CheckName, CheckSpec, ClaimNo, IpId, Utc, ValidatorId};
+use civ_types::{Address, AttemptNo, CheckName, CheckSpec, ClaimNo, IpId, Nonce, Utc, ValidatorId};
 
 use super::{App, AppError};
 
@@ -26,6 +26,21 @@ pub struct Assignment {
     pub fence: ClaimNo,
     /// Check types with their targets and, as JSON text, options.
     pub checks: Vec<(CheckName, Vec<String>, Option<String>)>,
+    /// Which list of checks this is.
+    pub revision: i64,
+    /// What its responder is to serve, if it runs one.
+    pub nonce: Option<Nonce>,
+}
+
+/// An agent as it introduces itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Introduction {
+    /// Name of its host.
+    pub hostname: String,
+    /// Its version.
+    pub version: String,
+    /// The ports on which its responder answers over HTTP, if it runs one.
+    pub responder: Option<Vec<u16>>,
 }
 
 /// What there is to say to an agent that asks.
@@ -62,6 +77,8 @@ pub struct CheckReport {
     pub checked_at: Option<Utc>,
     /// On a prober's result: the site is through with the address.
     pub complete: bool,
+    /// With `complete`: the list of checks that it worked from, if named.
+    pub revision: Option<i64>,
 }
 
 impl CheckReport {
@@ -82,6 +99,7 @@ impl CheckReport {
                 checked_at: self.checked_at.unwrap_or(now),
             },
             complete: self.complete,
+            revision: self.revision,
         }
     }
 }
@@ -154,12 +172,14 @@ impl App {
     pub async fn agent_register(
         &self,
         id: &ValidatorId,
-        hostname: String,
-        version: String,
+        agent: Introduction,
     ) -> Result<(), AppError> {
         let of = id.clone();
         let known = self
-            .write(move |tx| validators::register(tx, &of, &hostname, &version))
+            .write(move |tx| {
+                let responder = agent.responder.as_deref();
+                validators::register(tx, &of, &agent.hostname, &agent.version, responder)
+            })
             .await
             .map_err(AppError::Store)?;
         if !known {
@@ -224,9 +244,11 @@ impl App {
         if let Some(settles_at) = work.settles_at.filter(|at| now < *at) {
             return Ok(Answer::Settling(settles_at.since(now)));
         }
+        let mut revision = work.revision;
         if !work.uncounted.is_empty() {
             let (ip, claim, specs) = (work.ip, work.claim, work.uncounted);
-            self.write(move |tx| results::hand_out(tx, ip, claim, &specs))
+            revision = self
+                .write(move |tx| results::hand_out(tx, ip, claim, &specs, revision))
                 .await
                 .map_err(AppError::Store)?;
         }
@@ -241,6 +263,8 @@ impl App {
             attempt: work.attempt,
             fence: work.claim,
             checks: checks.collect(),
+            revision,
+            nonce: work.proof.map(|proof| proof.nonce),
         }))
     }
 
@@ -290,7 +314,8 @@ impl App {
         Ok(n_stale)
     }
 
-    /// The agent is through with all its checks.
+    /// The agent is through with all its checks; with those of that revision of its assignment, if
+    /// it names one.
     ///
     /// # Errors
     /// [`AppError::Conflict`] if the report is of another claim or comes too late or too early.
@@ -299,9 +324,10 @@ impl App {
         id: &ValidatorId,
         ip: IpId,
         fence: Option<ClaimNo>,
+        revision: Option<i64>,
     ) -> Result<(), AppError> {
         let id = id.clone();
-        self.write(move |tx| agents::complete(tx, &id, ip, fence).map_err(AppError::from))
+        self.write(move |tx| agents::complete(tx, &id, ip, fence, revision).map_err(AppError::from))
             .await
     }
 

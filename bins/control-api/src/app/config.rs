@@ -7,4 +7,4 @@ mod sites;
 mod validators;
 
 pub use checks::{CheckType, Inbound, NewCheckType, TargetGroup};
-pub use orchestrator::{Orchestrator, OrchestratorChange};
+pub use orchestrator::{InboundChange, Orchestrator, OrchestratorChange};

@@ -1,7 +1,10 @@
 //! What a prober asks and reports.
 
-use civ_store::agents::{self, Reporter};
-use civ_store::{results, sites};
+use civ_store::agents::{self, Reporter, SiteWork};
+pub use civ_store::identity::Proof;
+use civ_store::sites;
+pub use civ_store::sites::Knows;
+use civ_store::{StoreError, WriteTx, results};
 use civ_types::{Address, AttemptNo, CheckSpec, ClaimNo, IpId, SiteId};
 
 use super::agents::{CheckReport, Event};
@@ -18,6 +21,10 @@ pub struct SiteAssignment {
     pub attempt: AttemptNo,
     /// Which claim.
     pub fence: ClaimNo,
+    /// Which list of checks this is.
+    pub revision: i64,
+    /// What to compare, if there is something.
+    pub proof: Option<Proof>,
 }
 
 /// Everything that a site is to check now.
@@ -27,6 +34,8 @@ pub struct SiteAssignments {
     pub list: Vec<SiteAssignment>,
     /// TCP ports to check on each.
     pub ports: Vec<u16>,
+    /// TCP ports of each on which nothing is to answer.
+    pub closed_ports: Vec<u16>,
     /// Whether to send echo requests to each.
     pub icmp: bool,
 }
@@ -35,15 +44,29 @@ fn unknown(id: &SiteId) -> String {
     format!("site {id} is not configured")
 }
 
+/// Checks that do not count yet are handed out with this list, which gets another revision.
+fn hand_out(tx: &WriteTx<'_>, mut list: Vec<SiteWork>) -> Result<Vec<SiteWork>, StoreError> {
+    for work in list.iter_mut().filter(|work| !work.uncounted.is_empty()) {
+        let (specs, seen) = (&work.uncounted, work.revision);
+        work.revision = results::hand_out(tx, work.ip, work.claim, specs, seen)?;
+    }
+    Ok(list)
+}
+
 impl App {
     /// A prober has started.
     ///
     /// # Errors
     /// [`AppError::BadInput`] if the site is not configured.
-    pub async fn prober_register(&self, id: &SiteId, hostname: String) -> Result<(), AppError> {
+    pub async fn prober_register(
+        &self,
+        id: &SiteId,
+        hostname: String,
+        knows: Knows,
+    ) -> Result<(), AppError> {
         let of = id.clone();
         let known = self
-            .write(move |tx| sites::register(tx, &of, &hostname))
+            .write(move |tx| sites::register(tx, &of, &hostname, knows))
             .await
             .map_err(AppError::Store)?;
         if !known {
@@ -79,31 +102,23 @@ impl App {
                 None => Err(AppError::NotFound(unknown(&of))),
             })
             .await?;
-        let mut list = Vec::with_capacity(found.work.len());
-        let mut uncounted = Vec::new();
-        for work in found.work {
-            if !work.uncounted.is_empty() {
-                uncounted.push((work.ip, work.claim, work.uncounted));
-            }
-            list.push(SiteAssignment {
-                ip: work.ip,
-                address: work.address,
-                attempt: work.attempt,
-                fence: work.claim,
-            });
+        let mut list = found.work;
+        if list.iter().any(|work| !work.uncounted.is_empty()) {
+            let handed = self.write(move |tx| hand_out(tx, list));
+            list = handed.await.map_err(AppError::Store)?;
         }
-        if !uncounted.is_empty() {
-            self.write(move |tx| {
-                uncounted
-                    .iter()
-                    .try_for_each(|(ip, claim, specs)| results::hand_out(tx, *ip, *claim, specs))
-            })
-            .await
-            .map_err(AppError::Store)?;
-        }
+        let list = list.into_iter().map(|work| SiteAssignment {
+            ip: work.ip,
+            address: work.address,
+            attempt: work.attempt,
+            fence: work.claim,
+            revision: work.revision,
+            proof: work.proof,
+        });
         Ok(SiteAssignments {
-            list,
+            list: list.collect(),
             ports: found.ports,
+            closed_ports: found.closed_ports,
             icmp: found.icmp,
         })
     }

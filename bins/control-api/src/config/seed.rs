@@ -68,6 +68,8 @@ pub struct CheckTypeSeed {
 pub struct Inbound {
     /// TCP ports, none twice.
     pub ports: Vec<u16>,
+    /// TCP ports on which nothing is to answer, none twice and none of `ports`.
+    pub closed_ports: Vec<u16>,
     /// Whether to ping.
     pub icmp: bool,
 }
@@ -109,6 +111,7 @@ impl Default for RawCheckType {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawInbound {
     ports: Vec<i64>,
+    closed_ports: Vec<i64>,
     icmp: bool,
 }
 
@@ -116,6 +119,7 @@ impl Default for RawInbound {
     fn default() -> Self {
         Self {
             ports: vec![22, 80, 443, 8080],
+            closed_ports: Vec::new(),
             icmp: true,
         }
     }
@@ -124,16 +128,23 @@ impl Default for RawInbound {
 impl Inbound {
     pub(super) fn build(raw: &RawInbound, report: &mut Report) -> Self {
         let mut seen = BTreeSet::new();
-        let mut ports = Vec::with_capacity(raw.ports.len());
-        for (index, port) in raw.ports.iter().enumerate() {
-            let path = format!("orchestrator.inbound_checks.ports[{index}]");
-            if !seen.insert(*port) {
-                report.fault(&path, "names a port that the list already has");
+        let mut list = |key: &str, ports: &[i64]| {
+            let mut built = Vec::with_capacity(ports.len());
+            for (index, port) in ports.iter().enumerate() {
+                let path = format!("orchestrator.inbound_checks.{key}[{index}]");
+                if !seen.insert(*port) {
+                    report.fault(
+                        &path,
+                        "names a port that this list or the other already has",
+                    );
+                }
+                built.push(report.int(&path, *port, 1..=65_535));
             }
-            ports.push(report.int(&path, *port, 1..=65_535));
-        }
+            built
+        };
         Self {
-            ports,
+            ports: list("ports", &raw.ports),
+            closed_ports: list("closed_ports", &raw.closed_ports),
             icmp: raw.icmp,
         }
     }

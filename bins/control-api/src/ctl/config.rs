@@ -30,7 +30,11 @@ const ORCHESTRATOR: &[(&str, Pair)] = &[
     ("history_retention_cycles", Pair::Number),
 ];
 
-const INBOUND: &[(&str, Pair)] = &[("ports", Pair::Numbers), ("icmp", Pair::Flag)];
+const INBOUND: &[(&str, Pair)] = &[
+    ("ports", Pair::Numbers),
+    ("icmp", Pair::Flag),
+    ("closed_ports", Pair::Numbers),
+];
 
 impl Section {
     /// Its name in paths, and as a title.
@@ -77,7 +81,11 @@ impl Section {
                     Kind::Text,
                 ),
             ],
-            Self::InboundChecks => &[("ports", "ports", Kind::Text), ("icmp", "icmp", Kind::Text)],
+            Self::InboundChecks => &[
+                ("ports", "ports", Kind::Text),
+                ("icmp", "icmp", Kind::Text),
+                ("closed_ports", "closed_ports", Kind::Text),
+            ],
         }
     }
 

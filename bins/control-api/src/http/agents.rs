@@ -7,7 +7,7 @@ use axum::response::Response;
 use civ_proto::agent::{
     Assignment, CheckConfig, Complete, Heartbeat, Phase, Register, Results, SelfCheck,
 };
-use civ_proto::{Alive, EventReport, Ok as Done, Registered, ResultsAccepted};
+use civ_proto::{Alive, EventReport, Nonce, Ok as Done, Registered, ResultsAccepted};
 use civ_types::{ClaimNo, IpId, ValidatorId};
 
 use super::body::{JsonBody, MaybeBody};
@@ -46,9 +46,12 @@ pub(super) async fn register(
 ) -> Answered<Registered> {
     let id = ValidatorId::parse(&body.validator_id)
         .map_err(|error| ApiError::bad_input(format!("validator_id: {error}")))?;
-    let hostname = intake::cut(body.hostname.unwrap_or_default());
-    let version = intake::cut(body.agent_version.unwrap_or_default());
-    web.app.agent_register(&id, hostname, version).await?;
+    let agent = agents::Introduction {
+        hostname: intake::cut(body.hostname.unwrap_or_default()),
+        version: intake::cut(body.agent_version.unwrap_or_default()),
+        responder: intake::responder(body.capabilities.as_deref(), body.responder_ports)?,
+    };
+    web.app.agent_register(&id, agent).await?;
     Ok(report::registered(&web))
 }
 
@@ -99,6 +102,8 @@ fn assignment(work: agents::Assignment) -> Result<Assignment, ApiError> {
             .collect::<Result<_, _>>()?,
         attempt_number: work.attempt.0,
         fence: Some(work.fence.0),
+        revision: Some(work.revision),
+        nonce: work.nonce.map(|nonce| Nonce(nonce.as_str().to_owned())),
     })
 }
 
@@ -227,7 +232,12 @@ pub(super) async fn complete(
     let id = reports(&web, &id).await?;
     let JsonBody(body) = body?;
     web.app
-        .agent_complete(&id, IpId(body.ip_id), body.fence.map(ClaimNo))
+        .agent_complete(
+            &id,
+            IpId(body.ip_id),
+            body.fence.map(ClaimNo),
+            body.revision,
+        )
         .await?;
     Ok(Json(Done::YES))
 }

@@ -331,8 +331,16 @@ pub(super) async fn set_orchestrator(
     responses((status = 200, description = "As it is.", body = InboundChecks))
 )]
 pub(super) async fn inbound_checks(State(web): State<Web>) -> Answered<InboundChecks> {
-    let config::Inbound { ports, icmp } = web.app.config_inbound().await?;
-    Ok(Json(InboundChecks { ports, icmp }))
+    let config::Inbound {
+        ports,
+        closed_ports,
+        icmp,
+    } = web.app.config_inbound().await?;
+    Ok(Json(InboundChecks {
+        ports,
+        icmp,
+        closed_ports,
+    }))
 }
 
 /// Change what every site checks of every address
@@ -349,7 +357,11 @@ pub(super) async fn set_inbound_checks(
     Extension(caller): Extension<Caller>,
     JsonBody(body): JsonBody<InboundChecksBody>,
 ) -> Answered<Done> {
-    let InboundChecksBody { ports, icmp } = body;
-    web.app.config_inbound_set(&caller, &ports, icmp).await?;
+    let change = config::InboundChange {
+        ports: body.ports,
+        closed_ports: body.closed_ports,
+        icmp: body.icmp,
+    };
+    web.app.config_inbound_set(&caller, change).await?;
     Ok(Json(Done::YES))
 }

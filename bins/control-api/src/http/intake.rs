@@ -6,6 +6,7 @@ use civ_types::{CheckName, ClaimNo, IpId, Utc};
 
 use super::error::ApiError;
 use crate::app::agents::{CheckReport, Event};
+use crate::app::probers::Knows;
 
 /// Longest detail that is kept, in bytes: evidence, not a dump. Longer ones are cut.
 const DETAIL_BYTES_MAX: usize = 4_096;
@@ -20,6 +21,44 @@ const PAYLOAD_CHARS_MAX: usize = 65_536;
 
 /// The event by which an agent or prober says that it could not carry out a check.
 const INCONCLUSIVE: &str = "check_inconclusive";
+
+/// Most ports of one responder: probers try them one after the other.
+const RESPONDER_PORTS_MAX: usize = 16;
+
+/// The ports of a responder that says nothing of them.
+const RESPONDER_PORTS: [u16; 2] = [80, 8080];
+
+fn says(capabilities: Option<&[String]>, word: &str) -> bool {
+    capabilities.is_some_and(|words| words.iter().any(|said| said == word))
+}
+
+/// The ports on which an agent answers with its nonce, if it says that it does.
+pub(super) fn responder(
+    capabilities: Option<&[String]>,
+    ports: Option<Vec<u16>>,
+) -> Result<Option<Vec<u16>>, ApiError> {
+    if !says(capabilities, "responder") {
+        return Ok(None);
+    }
+    let mut ports = ports.unwrap_or_else(|| RESPONDER_PORTS.to_vec());
+    ports.sort_unstable();
+    ports.dedup();
+    if RESPONDER_PORTS_MAX < ports.len() || ports.contains(&0) {
+        let text =
+            format!("responder_ports: must be at most {RESPONDER_PORTS_MAX} ports from 1 to 65535");
+        return Err(ApiError::bad_input(text));
+    }
+    // Without a port there is nothing to ask.
+    Ok(Some(ports).filter(|ports| !ports.is_empty()))
+}
+
+/// What a prober knows beyond the contract.
+pub(super) fn knows(capabilities: Option<&[String]>) -> Knows {
+    Knows {
+        identity: says(capabilities, "identity"),
+        closed_ports: says(capabilities, "closed_ports"),
+    }
+}
 
 fn longer(text: &str, chars_max: usize) -> bool {
     text.chars().nth(chars_max).is_some()
@@ -71,6 +110,7 @@ pub(super) fn egress(body: agent::Results) -> Result<Taken, ApiError> {
             detail: cut(row.detail.unwrap_or_default()),
             checked_at: checked_at(row.checked_at.as_deref(), n, &mut warnings),
             complete: false,
+            revision: None,
         });
     }
     Ok((rows, warnings))
@@ -91,6 +131,7 @@ pub(super) fn inbound(body: prober::Results) -> Result<Taken, ApiError> {
             detail: cut(row.detail.unwrap_or_default()),
             checked_at: checked_at(row.checked_at.as_deref(), n, &mut warnings),
             complete: row.complete.unwrap_or(false),
+            revision: row.revision,
         });
     }
     Ok((rows, warnings))

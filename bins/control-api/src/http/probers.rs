@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
-use civ_proto::prober::{Assignment, Register, Results};
-use civ_proto::{Alive, EventReport, Ok as Done, Registered, ResultsAccepted};
+use civ_proto::prober::{Assignment, Identity, Register, Results};
+use civ_proto::{Alive, EventReport, Nonce, Ok as Done, Registered, ResultsAccepted};
 use civ_types::SiteId;
 
 use super::body::JsonBody;
@@ -14,7 +14,7 @@ use super::path::Segment;
 use super::poll::{self, Asked, Look};
 use super::report::{self, Answered, Body};
 use super::{Web, intake};
-use crate::app::probers::SiteAssignments;
+use crate::app::probers::{Proof, SiteAssignments};
 
 /// The site of the path.
 fn named(id: &str) -> Result<SiteId, ApiError> {
@@ -43,7 +43,8 @@ pub(super) async fn register(
     let id = SiteId::parse(&body.site_id)
         .map_err(|error| ApiError::bad_input(format!("site_id: {error}")))?;
     let hostname = intake::cut(body.hostname.unwrap_or_default());
-    web.app.prober_register(&id, hostname).await?;
+    let knows = intake::knows(body.capabilities.as_deref());
+    web.app.prober_register(&id, hostname, knows).await?;
     Ok(report::registered(&web))
 }
 
@@ -61,14 +62,25 @@ pub(super) async fn heartbeat(State(web): State<Web>, Segment(id): Segment) -> A
     Ok(report::alive(registered))
 }
 
+fn identity(proof: &Proof) -> Identity {
+    Identity {
+        validator_id: proof.validator.to_string(),
+        nonce: Nonce(proof.nonce.as_str().to_owned()),
+        ports: proof.ports.clone(),
+    }
+}
+
 fn assignments(found: &SiteAssignments) -> Vec<Assignment> {
     let each = |one: &crate::app::probers::SiteAssignment| Assignment {
         ip_id: one.ip.0,
         ip_address: one.address.to_string(),
         ports: found.ports.clone(),
         icmp: found.icmp,
+        closed_ports: found.closed_ports.clone(),
+        identity: one.proof.as_ref().map(identity),
         attempt_number: one.attempt.0,
         fence: Some(one.fence.0),
+        revision: Some(one.revision),
     };
     found.list.iter().map(each).collect()
 }

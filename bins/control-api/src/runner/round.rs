@@ -6,7 +6,7 @@ use std::time::Duration;
 use civ_crash::step;
 use civ_orch::backoff::speaks_for_the_cloud;
 use civ_store::{StoreError, leases, queue};
-use civ_types::Utc;
+use civ_types::{Nonce, Utc};
 
 use super::{Runner, complain, lost_time};
 
@@ -63,13 +63,18 @@ async fn round(runner: &Runner) -> Result<Duration, StoreError> {
         .min(room(n_open, app.timers().max_parallel_cloud_calls));
     if max > 0 {
         let fresh = app.fresh_validators();
-        let claimed = app.write(move |tx| queue::claim(tx, &fresh, max));
+        let claimed = app.write(move |tx| queue::claim(tx, &fresh, max, new_nonce));
         step!(Claim, claimed.await)?;
     }
     let longest = Duration::from_secs(app.timers().poll_interval_seconds.into());
     let after = app.now();
     let next = app.read(move |conn| queue::next_due(conn, after)).await?;
     Ok(rest(after, next, runner.gate.opens_at(), longest))
+}
+
+/// A secret for a new claim: 122 random bits of the system.
+fn new_nonce() -> Nonce {
+    Nonce::of_bits(uuid::Uuid::new_v4().as_u128())
 }
 
 /// How many calls can be started at once beside those there are. What is claimed beyond that would

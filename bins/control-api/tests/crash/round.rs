@@ -7,6 +7,7 @@ use civ_orch::cycle::{Event, Outcome, PhaseName};
 use civ_store::ips::IpRow;
 use civ_store::scan::{Found, Source};
 use civ_store::{WriteTx, cycle, queue, scan, validators};
+use civ_testkit::nonce;
 use civ_types::ValidatorId;
 use serde_json::{Value, json};
 
@@ -226,9 +227,9 @@ async fn small(point: &'static str) {
             // Between the rounds somebody wants one checked: it still is when the next begins.
             queue::enqueue(tx, &[nth(3)]).unwrap();
             let v1 = ValidatorId::parse("v1").unwrap();
-            assert!(validators::register(tx, &v1, "", "").unwrap());
+            assert!(validators::register(tx, &v1, "", "", None).unwrap());
             let fresh = BTreeMap::from([(v1, tx.now())]);
-            assert_eq!(queue::claim(tx, &fresh, 1).unwrap(), 1);
+            assert_eq!(queue::claim(tx, &fresh, 1, nonce).unwrap(), 1);
         })
         .await;
     place.sim.bind_foreign(nth(3).ip(), "port-1").await.unwrap();

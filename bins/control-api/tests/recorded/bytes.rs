@@ -53,7 +53,8 @@ fn kind(place: &str) -> (usize, fn(u8) -> bool) {
             byte.is_ascii_alphanumeric() || b" ,:".contains(&byte)
         }),
         "tag" => (16, |byte| byte.is_ascii_hexdigit()),
-        other => panic!("«{other}» is none of «id», «date», «tag NAME»"),
+        "nonce" => (32, |byte| byte.is_ascii_hexdigit()),
+        other => panic!("«{other}» is none of «id», «date», «tag NAME», «nonce NAME»"),
     }
 }
 

@@ -16,6 +16,7 @@ mod contract;
 mod faults;
 mod ground;
 mod http;
+mod identity;
 mod limits;
 mod page;
 mod polls;

@@ -112,6 +112,8 @@ codes! {
     HttpChallenge "http_challenge" Target Failed
     /// The body is not what was expected.
     BodyMismatch "body_mismatch" Target Failed
+    /// Somebody else answered, or what answered did not prove who it is.
+    WrongHost "wrong_host" Target Failed
     /// More than five redirects.
     TooManyRedirects "too_many_redirects" Target Failed
     /// The answer is no DNS message, or not one to our question.

@@ -1,8 +1,13 @@
 //! What must hold under every order of events, however late, doubled or forged.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::world::{fresh, policy, run, tally};
 use civ_orch::attempt::{Attempt, Ctx, Effect, Event, Order, Policy, StateName, Step};
-use civ_types::Utc;
+use civ_orch::expected::{
+    Configured, Progress, Reported, Site, Verdict, tally as tally_of, unseen,
+};
+use civ_types::{SiteId, Utc};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
@@ -174,5 +179,85 @@ fn the_generator_reaches_every_state() {
             RUNS / 20 <= count,
             "{name}: reached in {count} of {RUNS} runs"
         );
+    }
+}
+
+/// What is configured at one moment: ports, closed ports, whether the prober knows them and
+/// `identity`, and whether the validator proves.
+type Moment = (Vec<u16>, Vec<u16>, bool, bool, bool);
+
+fn moment() -> impl Strategy<Value = Moment> {
+    let ports = |range: std::ops::Range<u16>| proptest::collection::btree_set(range, 0..4);
+    (
+        ports(1..5),
+        ports(5..9),
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(|(open, closed, knows, compares, proves)| {
+            let list = |ports: BTreeSet<u16>| ports.into_iter().collect();
+            (list(open), list(closed), knows, compares, proves)
+        })
+}
+
+fn configured((ports, closed, knows, compares, _): &Moment) -> Configured {
+    Configured {
+        egress: Vec::new(),
+        sites: vec![Site {
+            id: SiteId::parse("site-1").unwrap(),
+            identity: *compares,
+            closed_ports: *knows,
+        }],
+        ports: ports.clone(),
+        closed_ports: closed.clone(),
+        icmp: false,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// The site has done whatever list it was handed last, or the one before if that has not
+    /// arrived yet, and says so with its revision. The configuration, what its prober knows and the
+    /// responder change at will in between.
+    #[test]
+    fn no_order_of_changes_makes_a_healthy_address_fail(
+        moments in proptest::collection::vec((moment(), any::<bool>()), 1..8),
+        is_late in any::<bool>(),
+    ) {
+        let began_proving = moments[0].0.4;
+        let specs_of = |moment: &Moment| configured(moment).specs(moment.4 && began_proving);
+        let (mut counted, mut lists, mut newest) = (BTreeMap::new(), Vec::new(), 0_i64);
+        for (n, (moment, is_handed_out)) in moments.iter().enumerate() {
+            let specs = specs_of(moment);
+            counted.retain(|spec, _| specs.contains(spec));
+            if n == 0 || *is_handed_out {
+                let is_new = specs.iter().any(|spec| !counted.contains_key(spec));
+                newest += i64::from(is_new && n > 0);
+                for spec in &specs {
+                    counted.entry(spec.clone()).or_insert(newest);
+                }
+                lists.push((specs, newest));
+            }
+        }
+        let (done, seen) = &lists[lists.len().saturating_sub(1 + usize::from(is_late))];
+        let reported: BTreeMap<_, _> =
+            done.iter().map(|spec| (spec.clone(), Reported::Passed)).collect();
+        let now = &moments.last().unwrap().0;
+        let newer = unseen(&counted, &reported, *seen);
+        let through = newer.is_disjoint(&specs_of(now));
+        let progress = Progress {
+            counted: counted.into_keys().collect(),
+            reported,
+            proves: now.4 && began_proving,
+            egress_complete: true,
+            sites_complete: through.then(|| SiteId::parse("site-1").unwrap()).into_iter().collect(),
+        };
+        let told = tally_of(&progress, &configured(now), true);
+        prop_assert!(told.complete == (through || progress.counted.is_empty()));
+        if told.complete {
+            prop_assert_eq!(told.judgement.verdict, Verdict::Pass);
+        }
     }
 }

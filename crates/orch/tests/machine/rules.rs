@@ -7,7 +7,7 @@ use civ_orch::attempt::{
     Attempt, Cause, Ctx, Effect, Event, Fact, FaultKind, Order, Policy, Refused, Report,
     SILENT_LEASES_MAX, StateName, Step,
 };
-use civ_orch::expected::{Configured, Progress, Reported, Verdict, judge, tally};
+use civ_orch::expected::{Configured, Progress, Reported, Site, Verdict, judge, tally, unseen};
 use civ_types::{CheckName, CheckSpec, ClaimNo, SiteId, Utc};
 
 const POLICY: Policy = Policy {
@@ -215,12 +215,21 @@ fn site(n: u8) -> SiteId {
     SiteId::parse(&format!("site-{n}")).unwrap()
 }
 
+fn prober(n: u8) -> Site {
+    Site {
+        id: site(n),
+        identity: false,
+        closed_ports: false,
+    }
+}
+
 fn configured() -> Configured {
     let https = CheckName::parse("https").unwrap();
     Configured {
         egress: vec![(https, vec!["https://a".to_owned(), "https://b".to_owned()])],
-        sites: vec![site(1), site(2)],
+        sites: vec![prober(1), prober(2)],
         ports: vec![22, 80, 443],
+        closed_ports: vec![23],
         icmp: true,
     }
 }
@@ -232,7 +241,7 @@ fn all(specs: &BTreeSet<CheckSpec>, how: Reported) -> BTreeMap<CheckSpec, Report
 #[test]
 fn what_is_expected_follows_the_configuration() {
     let names: Vec<_> = configured()
-        .site_specs(&site(1))
+        .site_specs(&prober(1), false)
         .iter()
         .map(|s| s.name.to_string())
         .collect();
@@ -240,12 +249,12 @@ fn what_is_expected_follows_the_configuration() {
         names,
         ["icmp", "ssh", "tcp-22", "tcp-443", "tcp-80", "tls-443"]
     );
-    assert_eq!(configured().specs().len(), 2 + 2 * 6);
+    assert_eq!(configured().specs(false).len(), 2 + 2 * 6);
 }
 
 #[test]
 fn the_verdict_follows_the_expected_checks() {
-    let expected = configured().specs();
+    let expected = configured().specs(false);
     let verdict = |reported, counts| judge(&expected, &reported, counts).verdict;
     let passed = all(&expected, Reported::Passed);
     assert_eq!(verdict(passed.clone(), true), Verdict::Pass);
@@ -271,7 +280,7 @@ fn the_verdict_follows_the_expected_checks() {
 
 #[test]
 fn an_inconclusive_check_does_not_count_unless_its_source_could_not_check_at_all() {
-    let expected = configured().specs();
+    let expected = configured().specs(false);
     let mut reported = all(&expected, Reported::Passed);
     let icmp = CheckSpec::inbound(site(1), CheckName::icmp());
     reported.insert(icmp.clone(), Reported::Inconclusive);
@@ -281,7 +290,7 @@ fn an_inconclusive_check_does_not_count_unless_its_source_could_not_check_at_all
         (Verdict::Pass, vec![icmp])
     );
     reported.extend(all(
-        &configured().site_specs(&site(1)),
+        &configured().site_specs(&prober(1), false),
         Reported::Inconclusive,
     ));
     let judgement = judge(&expected, &reported, true);
@@ -293,14 +302,15 @@ fn an_inconclusive_check_does_not_count_unless_its_source_could_not_check_at_all
 fn a_change_of_the_configuration_makes_no_healthy_address_partial() {
     let before = configured();
     let mut progress = Progress {
-        counted: before.specs(),
-        reported: all(&before.specs(), Reported::Passed),
+        counted: before.specs(false),
+        reported: all(&before.specs(false), Reported::Passed),
         egress_complete: true,
         sites_complete: [site(1), site(2)].into(),
+        proves: false,
     };
     let mut after = configured();
     after.ports.push(8080);
-    after.sites.push(site(3));
+    after.sites.push(prober(3));
     let told = tally(&progress, &after, true);
     assert!(
         told.complete,
@@ -325,7 +335,7 @@ fn a_change_of_the_configuration_makes_no_healthy_address_partial() {
 #[test]
 fn an_attempt_is_complete_when_the_agent_and_every_site_are() {
     let mut progress = Progress {
-        counted: configured().specs(),
+        counted: configured().specs(false),
         ..Progress::default()
     };
     let complete = |progress: &Progress| tally(progress, &configured(), true).complete;
@@ -341,17 +351,86 @@ fn an_attempt_is_complete_when_the_agent_and_every_site_are() {
 #[test]
 fn a_site_that_could_check_nothing_is_not_waited_for() {
     let mut progress = Progress {
-        counted: configured().specs(),
+        counted: configured().specs(false),
         egress_complete: true,
         sites_complete: [site(1)].into(),
         ..Progress::default()
     };
     let told = |progress: &Progress| tally(progress, &configured(), true);
-    progress.reported = all(&configured().site_specs(&site(2)), Reported::Inconclusive);
+    progress.reported = all(
+        &configured().site_specs(&prober(2), false),
+        Reported::Inconclusive,
+    );
     assert!(told(&progress).complete);
     progress.reported.pop_first();
     assert!(
         !told(&progress).complete,
         "one check may still be under way"
     );
+}
+
+/// A site whose prober knows everything.
+fn able(n: u8) -> Site {
+    Site {
+        identity: true,
+        closed_ports: true,
+        ..prober(n)
+    }
+}
+
+#[test]
+fn a_site_is_asked_only_for_what_its_prober_has_said_that_it_can_do() {
+    let beyond = |site: &Site, proves| {
+        let specs = configured().site_specs(site, proves);
+        let usual = configured().site_specs(&prober(1), true);
+        let names = specs.difference(&usual).map(|spec| spec.name.to_string());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(beyond(&able(1), true), ["closed-23", "identity"]);
+    assert_eq!(beyond(&able(1), false), ["closed-23"]);
+    assert!(beyond(&prober(1), true).is_empty());
+}
+
+#[test]
+fn a_proof_that_comes_or_goes_midway_makes_no_healthy_address_partial() {
+    let mut configured = configured();
+    configured.sites = vec![able(1)];
+    for (at_first, later) in [(true, false), (false, true), (true, true), (false, false)] {
+        let counted = configured.specs(at_first);
+        let done = configured.specs(at_first && later);
+        let progress = Progress {
+            reported: all(&done, Reported::Passed),
+            counted,
+            egress_complete: true,
+            sites_complete: [site(1)].into(),
+            proves: later,
+        };
+        let told = tally(&progress, &configured, true);
+        assert!(told.complete, "{at_first} {later}");
+        assert_eq!(told.judgement.verdict, Verdict::Pass, "{at_first} {later}");
+    }
+}
+
+#[test]
+fn another_host_on_the_address_is_a_failed_identity() {
+    let mut configured = configured();
+    configured.sites = vec![able(1)];
+    let expected = configured.specs(true);
+    let mut reported = all(&expected, Reported::Passed);
+    let identity = CheckSpec::inbound(site(1), CheckName::identity());
+    reported.insert(identity.clone(), Reported::Failed);
+    let judgement = judge(&expected, &reported, true);
+    assert_eq!(judgement.verdict, Verdict::Partial);
+    assert_eq!(judgement.failed, [identity]);
+}
+
+#[test]
+fn what_a_reporter_had_not_been_handed_is_unseen_unless_it_reported_it() {
+    let spec = |port| CheckSpec::inbound(site(1), CheckName::tcp(port));
+    let counted = [(spec(1), 0), (spec(2), 1), (spec(3), 2), (spec(4), 2)].into();
+    let reported = [(spec(4), Reported::Failed)].into();
+    let unseen = |seen| unseen(&counted, &reported, seen);
+    assert_eq!(unseen(0), [spec(2), spec(3)].into());
+    assert_eq!(unseen(1), [spec(3)].into());
+    assert!(unseen(2).is_empty());
 }

@@ -19,7 +19,7 @@ async fn hand_out(world: &World, to: SiteId) {
     let list = world.db.read(list).await.unwrap();
     let job = move |tx: &mut WriteTx<'_>| -> Result<(), StoreError> {
         for one in &list.work {
-            results::hand_out(tx, one.ip, one.claim, &one.uncounted)?;
+            results::hand_out(tx, one.ip, one.claim, &one.uncounted, one.revision)?;
         }
         Ok(())
     };

@@ -7,6 +7,7 @@
 
 mod configuration;
 mod durability;
+mod identity;
 mod leases;
 mod life;
 mod lists;

@@ -2,6 +2,7 @@
 
 use civ_orch::attempt::{Outcome, StateName};
 use civ_store::check_types::{self, CheckTypeRow};
+use civ_store::settings::Inbound;
 use civ_store::{Hint, ReadConn, StoreError, WriteTx, agents, results, settings, sites, targets};
 use civ_store::{queue, validators};
 use civ_testkit::{address, check, port, site, validator};
@@ -20,7 +21,7 @@ async fn hand_out(world: &World, to: SiteId) {
     let list = world.db.read(list).await.unwrap();
     let job = move |tx: &mut WriteTx<'_>| -> Result<(), StoreError> {
         for one in &list.work {
-            results::hand_out(tx, one.ip, one.claim, &one.uncounted)?;
+            results::hand_out(tx, one.ip, one.claim, &one.uncounted, one.revision)?;
         }
         Ok(())
     };
@@ -130,7 +131,14 @@ async fn a_change_wakes_whoever_works() {
     let world = World::new(1, 1).await;
     world.up_to_checking(address(1)).await;
     drop(world.db.take_hints());
-    let inbound = |tx: &mut WriteTx<'_>| settings::set_inbound(tx, &[80], false);
+    let inbound = |tx: &mut WriteTx<'_>| {
+        let only = Inbound {
+            ports: vec![80],
+            closed_ports: Vec::new(),
+            icmp: false,
+        };
+        settings::set_inbound(tx, &only)
+    };
     world.db.write(inbound).await.unwrap();
     let hints = world.db.take_hints();
     for hint in [Hint::Validator(validator(1)), Hint::Sites, Hint::Schedule] {

@@ -10,7 +10,9 @@ use civ_store::leases::{self, Call, Order, ReleaseEnd};
 use civ_store::queue::{self, Enqueued};
 use civ_store::results::{self, NewResult};
 use civ_store::{NotAdvanced, Rules, StoreError, events, seed, validators};
-use civ_testkit::{CHECK_TARGETS, TempStore, check, fip, rules, seed as seed_of, site, validator};
+use civ_testkit::{
+    CHECK_TARGETS, TempStore, check, fip, nonce, rules, seed as seed_of, site, validator,
+};
 use civ_types::{Address, CheckSpec, ClaimNo, Clock as _, SiteId, Utc, ValidatorId};
 
 pub(crate) struct World {
@@ -30,7 +32,7 @@ impl World {
         let job = move |tx: &mut civ_store::WriteTx<'_>| -> Result<(), StoreError> {
             seed::apply(tx, &seed)?;
             for n in 1..=n_validators {
-                assert!(validators::register(tx, &validator(n), "host", "1")?);
+                assert!(validators::register(tx, &validator(n), "host", "1", None)?);
             }
             Ok(())
         };
@@ -78,7 +80,7 @@ impl World {
     pub(crate) async fn claim(&self) -> usize {
         let fresh = self.fresh();
         self.db
-            .write(move |tx| queue::claim(tx, &fresh, usize::MAX))
+            .write(move |tx| queue::claim(tx, &fresh, usize::MAX, nonce))
             .await
             .unwrap()
     }
@@ -156,6 +158,7 @@ impl World {
                 checked_at: self.db.clock.now(),
             },
             complete: false,
+            revision: None,
         }
     }
 
@@ -177,7 +180,7 @@ impl World {
         let head = self.row(address).await.attempt.head;
         let by = head.place.unwrap().validator;
         self.db
-            .write(move |tx| agents::complete(tx, &by, head.ip, Some(head.claim)))
+            .write(move |tx| agents::complete(tx, &by, head.ip, Some(head.claim), None))
             .await
     }
 

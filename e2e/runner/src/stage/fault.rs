@@ -17,6 +17,13 @@ pub(crate) enum Fault {
         /// The floating address.
         floating: Ipv4Addr,
     },
+    /// Another host answers on this floating address; what leaves through it is as it was.
+    Conflict {
+        /// The floating address.
+        floating: Ipv4Addr,
+        /// The fixed address of the other host.
+        other: Ipv4Addr,
+    },
     /// No VM reaches the web targets; the IP-echo service still answers.
     Targets,
     /// The IP-echo service does not answer.

@@ -46,6 +46,7 @@ impl Router {
                 }}
             }}
             table ip stage_faults {{
+                chain c_in {{ type nat hook prerouting priority dstnat - 1; }}
                 chain c_through {{ type filter hook forward priority filter; }}
             }}"
         );
@@ -142,8 +143,12 @@ impl Router {
     /// When nft refuses the rule.
     pub(crate) async fn break_with(&self, fault: &Fault) -> Result<()> {
         let mut rules = String::new();
+        let chain = match fault {
+            Fault::Conflict { .. } => "c_in",
+            _ => "c_through",
+        };
         for rule in rules_of(fault) {
-            writeln!(rules, "add rule ip stage_faults c_through {rule}")?;
+            writeln!(rules, "add rule ip stage_faults {chain} {rule}")?;
         }
         self.nft(&rules).await
     }
@@ -154,7 +159,11 @@ impl Router {
     ///
     /// When nft refuses.
     pub(crate) async fn mend(&self) -> Result<()> {
-        self.nft("flush chain ip stage_faults c_through").await
+        self.nft(
+            "flush chain ip stage_faults c_in
+             flush chain ip stage_faults c_through",
+        )
+        .await
     }
 
     /// Takes everything away: associations, faults, remembered flows.
@@ -167,6 +176,7 @@ impl Router {
         self.nft(
             "flush map ip stage_nat fip_in
              flush map ip stage_nat fip_out
+             flush chain ip stage_faults c_in
              flush chain ip stage_faults c_through",
         )
         .await?;
@@ -200,6 +210,9 @@ fn rules_of(fault: &Fault) -> Vec<String> {
         )],
         Fault::InboundAll { floating } => vec![format!(
             "iifname \"wan0\" ct direction original ct original ip daddr {floating} drop"
+        )],
+        Fault::Conflict { floating, other } => vec![format!(
+            "iifname \"wan0\" ip daddr {floating} dnat to {other}"
         )],
         Fault::Targets => vec![format!("ip daddr {{ {web} }} drop")],
         Fault::Echo => vec![format!(

@@ -152,6 +152,7 @@ impl Stage for OnLoopback {
         match fault {
             Fault::InboundPort { .. } | Fault::Echo => self.router().faults.push(fault.clone()),
             Fault::InboundAll { .. } | Fault::Targets => bail!("loopback cannot lose packets"),
+            Fault::Conflict { .. } => bail!("loopback has no second host"),
         }
         Ok(())
     }

@@ -52,8 +52,10 @@ pub struct NewCheckType {
 /// What every site checks of every address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inbound {
-    /// TCP ports.
+    /// TCP ports that are to answer.
     pub ports: Vec<u16>,
+    /// TCP ports on which nothing is to answer.
+    pub closed_ports: Vec<u16>,
     /// Whether to send echo requests.
     pub icmp: bool,
 }

@@ -53,9 +53,57 @@ fn told(from: settings::Orchestrator) -> serde_json::Value {
     })
 }
 
-fn port(number: i64) -> Result<u16, AppError> {
-    let port = u16::try_from(number).ok().filter(|port| *port > 0);
-    port.ok_or_else(|| AppError::bad("ports", number, "a whole number from 1 to 65535"))
+/// What every site is to check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InboundChange {
+    /// TCP ports that are to answer.
+    pub ports: Vec<i64>,
+    /// TCP ports on which nothing is to answer; `None`: as before.
+    pub closed_ports: Option<Vec<i64>>,
+    /// Whether to send echo requests.
+    pub icmp: bool,
+}
+
+/// A list of ports, each once.
+fn ports(field: &str, list: &[i64]) -> Result<Vec<u16>, AppError> {
+    let allowed = "a whole number from 1 to 65535";
+    let port = |number: &i64| {
+        let port = u16::try_from(*number).ok().filter(|port| *port > 0);
+        port.ok_or_else(|| AppError::bad(field, number, allowed))
+    };
+    let ports: Vec<u16> = list.iter().map(port).collect::<Result<_, _>>()?;
+    let mut seen = BTreeSet::new();
+    match ports.iter().find(|port| !seen.insert(**port)) {
+        Some(twice) => Err(AppError::bad(field, twice, "each port once")),
+        None => Ok(ports),
+    }
+}
+
+/// What is to be checked, if no port is to be open and closed at once.
+fn inbound(
+    ports: Vec<u16>,
+    closed_ports: Vec<u16>,
+    icmp: bool,
+) -> Result<settings::Inbound, AppError> {
+    if let Some(both) = closed_ports.iter().find(|port| ports.contains(port)) {
+        let allowed = "a port that is not in ports: it cannot be expected open and closed";
+        return Err(AppError::bad("closed_ports", both, allowed));
+    }
+    Ok(settings::Inbound {
+        ports,
+        closed_ports,
+        icmp,
+    })
+}
+
+fn inbound_told(from: &settings::Inbound) -> serde_json::Value {
+    let mut told = json!({"ports": from.ports, "icmp": from.icmp});
+    if let Some(told) = told.as_object_mut()
+        && !from.closed_ports.is_empty()
+    {
+        told.insert("closed_ports".to_owned(), json!(from.closed_ports));
+    }
+    told
 }
 
 impl App {
@@ -117,41 +165,48 @@ impl App {
     /// # Errors
     /// [`AppError::Store`].
     pub async fn config_inbound(&self) -> Result<Inbound, AppError> {
-        let (ports, icmp) = self
+        let settings::Inbound {
+            ports,
+            closed_ports,
+            icmp,
+        } = self
             .read(settings::inbound)
             .await
             .map_err(AppError::Store)?;
-        Ok(Inbound { ports, icmp })
+        Ok(Inbound {
+            ports,
+            closed_ports,
+            icmp,
+        })
     }
 
     /// Has every site check something else, from now on and in what is being checked.
     ///
     /// # Errors
-    /// [`AppError::BadInput`] for a port that is none, or that is named twice.
+    /// [`AppError::BadInput`] for a port that is none, that is named twice, or that would be
+    /// expected open and closed.
     pub async fn config_inbound_set(
         &self,
         caller: &Caller,
-        ports: &[i64],
-        icmp: bool,
+        change: InboundChange,
     ) -> Result<(), AppError> {
-        let ports: Vec<u16> = ports.iter().copied().map(port).collect::<Result<_, _>>()?;
-        let mut seen = BTreeSet::new();
-        if let Some(twice) = ports.iter().find(|port| !seen.insert(**port)) {
-            return Err(AppError::bad("ports", twice, "each port once"));
-        }
+        let open = ports("ports", &change.ports)?;
+        let closed = change.closed_ports.as_deref();
+        let closed = closed.map(|list| ports("closed_ports", list)).transpose()?;
         let caller = caller.clone();
         self.write(move |tx| {
-            let (ports_before, icmp_before) = settings::inbound(tx)?;
-            settings::set_inbound(tx, &ports, icmp)?;
+            let before = settings::inbound(tx)?;
+            let closed = closed.unwrap_or_else(|| before.closed_ports.clone());
+            let after = inbound(open, closed, change.icmp)?;
+            settings::set_inbound(tx, &after)?;
             let change = Change {
                 event_type: "config_inbound_checks_set",
                 what: "config inbound-checks".to_owned(),
-                before: json!({"ports": ports_before, "icmp": icmp_before}),
-                after: json!({"ports": ports, "icmp": icmp}),
+                before: inbound_told(&before),
+                after: inbound_told(&after),
             };
-            record(tx, &caller, &change)
+            Ok(record(tx, &caller, &change)?)
         })
         .await
-        .map_err(AppError::Store)
     }
 }
