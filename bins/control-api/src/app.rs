@@ -25,11 +25,13 @@ use civ_store::{ReadConn, Store, StoreError, WriteTx};
 use civ_types::{Clock, Family, Utc, ValidatorId};
 
 use crate::config::Timers;
+use crate::metrics::Metrics;
 pub use audit::Caller;
 pub use error::AppError;
 pub use hub::Hub;
 pub use presence::{Presence, Unwritten};
 pub use scan::ScanDesk;
+pub use status::Signs;
 
 /// What every use case works with. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -56,6 +58,10 @@ pub struct Inner {
     pub families: Vec<Family>,
     /// When the runner's loop last went round, in microseconds since 1970.
     pub last_round: AtomicI64,
+    /// How the last write of the process's own sign of life went.
+    pub signs: Signs,
+    /// What is counted.
+    pub metrics: Metrics,
 }
 
 impl App {
@@ -114,6 +120,18 @@ impl App {
         self.inner
             .last_round
             .store(self.now().as_micros(), Ordering::Relaxed);
+    }
+
+    /// How the last write of the process's own sign of life went.
+    #[must_use]
+    pub fn signs(&self) -> &Signs {
+        &self.inner.signs
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
     }
 
     fn last_round(&self) -> Utc {

@@ -16,6 +16,7 @@ mod export;
 mod intake;
 mod limits;
 mod listing;
+mod metrics;
 mod path;
 mod poll;
 mod probers;

@@ -95,7 +95,9 @@ impl Runner {
             validators::seen(tx, &signs.validators)?;
             sites::seen(tx, &signs.sites)
         });
-        match step!(Signs, written.await) {
+        let written = step!(Signs, written.await);
+        self.app.signs().written(written.is_ok());
+        match written {
             Ok(()) => self.stalls.written(),
             Err(error) => complain("signs of life could not be written down", &error),
         }

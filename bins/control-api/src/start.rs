@@ -16,10 +16,11 @@ use civ_store::{notifications, queue, runtime, seed, sites, validators};
 use civ_types::{Clock, EvenClock};
 use tokio::net::TcpListener;
 
-use crate::app::{App, Hub, Inner, Presence, ScanDesk};
+use crate::app::{App, Hub, Inner, Presence, ScanDesk, Signs};
 use crate::cloud;
 use crate::config::{Settings, Timers};
 use crate::http::{OpenLimit, Proxies, Tokens, Web, router, serve};
+use crate::metrics::Metrics;
 use crate::notify;
 use crate::runner::{Gate, Runner};
 
@@ -273,6 +274,8 @@ async fn open(
         timers: settings.timers,
         families: cloud.families().to_vec(),
         last_round: AtomicI64::new(now),
+        signs: Signs::default(),
+        metrics: Metrics::default(),
     }))
 }
 

@@ -84,6 +84,7 @@ const KEEPERS: Table = &[
         &["civ-control-api", "civ-simkit", "civ-cloudsim", "civ-e2e"],
     ),
     ("askama", &["civ-control-api"]),
+    ("prometheus-client", &["civ-control-api"]),
     ("utoipa", &["civ-proto", "civ-control-api"]),
     ("utoipa-axum", &["civ-control-api"]),
     ("serde_yaml", &["civ-boot", "civ-cloud"]),
@@ -120,6 +121,10 @@ const FOLDERS: Table = &[
             "app",
             "runner",
         ],
+    ),
+    (
+        "bins/control-api/src/metrics",
+        &["axum", "civ_proto", "civ_store", "civ_cloud"],
     ),
     ("bins/control-api/src/notify", &["axum", "civ_cloud"]),
 ];

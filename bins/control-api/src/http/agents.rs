@@ -213,6 +213,8 @@ pub(super) async fn results(
     let id = reports(&web, &id).await?;
     let JsonBody(body) = body?;
     let (rows, warnings) = intake::egress(body)?;
+    // Each of these warnings is a replaced `checked_at`.
+    web.app.metrics().replaced_checked_at(warnings.len());
     let stale = web.app.agent_results(&id, rows).await?;
     Ok(report::accepted(stale, warnings))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{FromRequest, Request};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 
@@ -92,7 +92,17 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
 }
 
 async fn bytes_of(request: Request, web: &Web) -> Result<Vec<u8>, ApiError> {
-    read(request.into_body(), web.body_limit).await
+    let limit = web.body_limit;
+    let announced = request.body().size_hint().lower();
+    let is_asked_for = request.headers().contains_key(header::EXPECT);
+    if usize::try_from(announced).is_ok_and(|n| n <= limit) {
+        return read(request.into_body(), limit).await;
+    }
+    // Looking at the body of a sender that asks first would tell it to go on.
+    if !is_asked_for {
+        discard(request.into_body(), limit).await;
+    }
+    Err(too_large(limit))
 }
 
 impl<T: DeserializeOwned> FromRequest<Web> for JsonBody<T> {

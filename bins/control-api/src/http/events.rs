@@ -75,6 +75,7 @@ fn query(raw: &str) -> Result<Query, ApiError> {
                 let allowed = format!("at most {TYPE_CHARS_MAX} characters");
                 return Err(bad("type", &value, &allowed));
             }
+            "type" if value.is_empty() => {}
             "type" => query.event_type = Some(value.into_owned()),
             "severity" if !severities().contains(&value.as_ref()) => {
                 return Err(bad("severity", &value, &severities().join(", ")));

@@ -2,8 +2,11 @@
 //! result; and the whole list or the page as an answer.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use axum::Json;
+use axum::extract::Request;
+use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use civ_orch::attempt::Outcome;
 use civ_proto::admin::Page;
@@ -42,6 +45,23 @@ fn from_zero(field: &str, value: &str) -> Result<u64, ApiError> {
 /// The parameters of a query. One that is there and empty is as good as missing.
 pub(super) fn parameters(raw: &str) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
     url::form_urlencoded::parse(raw.as_bytes()).filter(|(_name, value)| !value.is_empty())
+}
+
+/// Refuses a parameter that is given twice: of which value is to count, readers differ.
+pub(super) async fn once(request: Request, next: Next) -> Result<Response, ApiError> {
+    let raw = request.uri().query().unwrap_or_default();
+    if let Some(name) = repeated(raw) {
+        let text = format!("{name}: given more than once: it may be given once");
+        return Err(ApiError::bad_input(text));
+    }
+    Ok(next.run(request).await)
+}
+
+fn repeated(raw: &str) -> Option<Cow<'_, str>> {
+    let mut seen = BTreeSet::new();
+    let pairs = url::form_urlencoded::parse(raw.as_bytes());
+    let mut names = pairs.map(|(name, _value)| name);
+    names.find(|name| !seen.insert(name.clone()))
 }
 
 /// Rows at most and rows passed over; `None` for the whole list.

@@ -145,6 +145,8 @@ pub(super) async fn results(
     let id = seen(&web, &id).await?;
     let JsonBody(body) = body?;
     let (rows, warnings) = intake::inbound(body)?;
+    // Each of these warnings is a replaced `checked_at`.
+    web.app.metrics().replaced_checked_at(warnings.len());
     let stale = web.app.prober_results(&id, rows).await?;
     Ok(report::accepted(stale, warnings))
 }

@@ -82,7 +82,7 @@ pub(super) struct Paging {
     /// Length of a page; 100 if left out.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
-    /// The type of the event.
+    /// The type of the event; an empty one is as good as missing.
     #[param(max_length = 64)]
     r#type: Option<String>,
     /// How much an operator should care.

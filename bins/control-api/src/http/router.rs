@@ -5,7 +5,7 @@ use std::any::Any;
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::{Extension, Router};
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::openapi::OpenApi;
@@ -16,8 +16,8 @@ use uuid::Uuid;
 use super::document::{self, Group};
 use super::error::{ApiError, NotFound};
 use super::{
-    Web, admin, agents, auth, auto_cycle, config, docs, events, export, limits, probers, registry,
-    scan, service,
+    Web, admin, agents, auth, auto_cycle, config, docs, events, export, limits, listing, metrics,
+    probers, registry, scan, service,
 };
 use crate::dashboard;
 
@@ -92,6 +92,7 @@ fn service() -> OpenApiRouter<Web> {
     let routes = OpenApiRouter::with_openapi(document::base())
         .routes(routes!(service::healthz))
         .routes(routes!(service::readyz))
+        .routes(routes!(metrics::metrics))
         .routes(routes!(document::openapi))
         .routes(routes!(docs::page));
     document::group(routes, Group::Service)
@@ -119,10 +120,15 @@ pub fn openapi() -> OpenApi {
 /// All routes.
 pub fn router(web: Web) -> Router {
     let open = open()
+        .route_layer(from_fn(listing::once))
         .route_layer(from_fn_with_state(web.clone(), auth::open))
         .route_layer(from_fn_with_state(web.clone(), limits::per_client));
-    let agent = agent().route_layer(from_fn_with_state(web.clone(), auth::agent));
-    let admin = admin().route_layer(from_fn_with_state(web.clone(), auth::admin));
+    let agent = agent()
+        .route_layer(from_fn(listing::once))
+        .route_layer(from_fn_with_state(web.clone(), auth::agent));
+    let admin = admin()
+        .route_layer(from_fn(listing::once))
+        .route_layer(from_fn_with_state(web.clone(), auth::admin));
     let mut all = service();
     if web.dashboard {
         all = all.merge(page());
@@ -132,15 +138,24 @@ pub fn router(web: Web) -> Router {
         .split_for_parts();
     let (served, docs) = document::served(&document::complete(api));
     routes
-        .fallback(async || NotFound)
+        .fallback(elsewhere)
         .method_not_allowed_fallback(not_allowed)
         .layer(Extension(served))
         .layer(Extension(docs))
         .layer(from_fn_with_state(web.clone(), auth::admin_area))
         .layer(from_fn_with_state(web.clone(), limits::in_time))
         .layer(CatchPanicLayer::custom(panicked))
+        .layer(from_fn_with_state(web.clone(), metrics::counted))
         .layer(from_fn(request_id))
         .with_state(web)
+}
+
+/// What has no route; the page of the document is meant with a slash too.
+async fn elsewhere(request: Request) -> Response {
+    if request.uri().path() == "/docs/" {
+        return Redirect::permanent("../docs").into_response();
+    }
+    NotFound.into_response()
 }
 
 async fn not_allowed(request: Request) -> ApiError {

@@ -258,6 +258,8 @@ mod tests {
                 timers: settings.timers,
                 families: Vec::new(),
                 last_round: AtomicI64::new(0),
+                signs: crate::app::Signs::default(),
+                metrics: crate::metrics::Metrics::default(),
                 scans: Arc::default(),
             }),
             http: crate::notify::client().unwrap(),

@@ -2,7 +2,7 @@
 //! the service, a clock that can be moved on.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -91,6 +91,17 @@ impl Place {
 
     /// The file before a service is started on it.
     pub(crate) fn store(&self) -> Store {
+        Self::store_at(&self.database())
+    }
+
+    /// The same file by another name, which the lock beside it does not know.
+    pub(crate) fn intruder(&self) -> Store {
+        let link = self.folder.path().join("intruder.db");
+        std::os::unix::fs::symlink(self.database(), &link).unwrap();
+        Self::store_at(&link)
+    }
+
+    fn store_at(path: &Path) -> Store {
         let policy = Policy {
             answer_secs: 60,
             lease_secs: 60,
@@ -104,7 +115,7 @@ impl Place {
             missing_counts: true,
         };
         let clock = Arc::new(SystemClock);
-        Store::open(&self.database(), clock, rules, Box::new(|_| {})).unwrap()
+        Store::open(path, clock, rules, Box::new(|_| {})).unwrap()
     }
 
     pub(crate) async fn start(&self) -> Service {
@@ -176,6 +187,10 @@ impl Service {
         let status = answer.status().as_u16();
         let text = answer.text().await.unwrap();
         (status, serde_json::from_str(&text).unwrap_or(Value::Null))
+    }
+
+    pub(crate) const fn app(&self) -> &App {
+        &self.app
     }
 
     /// What `/readyz` says.

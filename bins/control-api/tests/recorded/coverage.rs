@@ -11,7 +11,7 @@ const FAULTS: [&str; 2] = ["500", "503"];
 const SHARED: [&str; 2] = ["413", "429"];
 
 /// Files of the service itself, which the document's own tests look at.
-const FILES: [&str; 3] = ["/", "/docs", "/openapi.json"];
+const FILES: [&str; 4] = ["/", "/docs", "/metrics", "/openapi.json"];
 
 /// Method, path and status of every exchange in which one request is answered with one answer.
 fn recorded() -> Vec<(String, String, String)> {

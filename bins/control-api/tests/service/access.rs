@@ -6,7 +6,8 @@ use crate::ground::{ADMIN, AGENT, Ground};
 use crate::http::Answer;
 
 /// Method, path, and the level that it needs.
-const METHODS: [(&str, &str, &str); 26] = [
+const METHODS: [(&str, &str, &str); 27] = [
+    ("GET", "/metrics", "open"),
     ("GET", "/healthz", "open"),
     ("GET", "/readyz", "open"),
     ("POST", "/api/v1/agents/register", "open"),
