@@ -20,7 +20,7 @@ pub use notifications::Receiver;
 pub use openstack::{Interface, OpenStack};
 pub use orchestrator::Timers;
 pub use seed::{CheckTypeSeed, Inbound, Seed, TargetsSeed, ValidatorSeed, is_target};
-pub use server::Server;
+pub use server::{Server, ServerTls};
 
 /// Everything control-api needs to know before it starts.
 #[derive(Debug, Clone)]

@@ -36,12 +36,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::runner::Gate;
+pub use crate::tls::TlsError;
 pub use auth::{Level, Tokens};
 pub use client::Proxies;
 pub use error::ApiError;
 pub use limits::OpenLimit;
 pub use router::{openapi, router};
-pub use server::serve;
+pub use server::{Tls, serve};
 
 /// What handlers work with. Cheap to clone.
 #[derive(Debug, Clone)]

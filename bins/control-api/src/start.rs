@@ -1,5 +1,6 @@
 //! From settings to a running service.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -15,11 +16,12 @@ use civ_store::{OpenError, Rules, Store, StoreError};
 use civ_store::{notifications, queue, runtime, seed, sites, validators};
 use civ_types::{Clock, EvenClock};
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::app::{App, Hub, Inner, Presence, ScanDesk, Signs};
 use crate::cloud;
-use crate::config::{Settings, Timers};
-use crate::http::{OpenLimit, Proxies, Tokens, Web, router, serve};
+use crate::config::{Auth, Settings, Timers};
+use crate::http::{OpenLimit, Proxies, Tls, Tokens, Web, router, serve};
 use crate::metrics::Metrics;
 use crate::notify;
 use crate::runner::{Gate, Runner};
@@ -96,6 +98,8 @@ async fn start_with(
     clock: Arc<dyn Clock>,
 ) -> anyhow::Result<Running> {
     let receivers = notify::keys(&settings.notifications, context)?;
+    let tls = settings.server.tls.clone().map(Tls::load).transpose();
+    let tls = tls.map_err(Refused::new)?.map(Arc::new);
     let gate = Arc::new(Gate::default());
     let request_timeout = settings.openstack.request_timeout;
     let app = open(&settings, cloud.as_ref(), clock).await?;
@@ -133,13 +137,38 @@ async fn start_with(
     runner.start();
     notify::start(&app, receivers, context)?;
     watch(&web, &app, context);
-    let serving = serve(listener, router(web), context.tasks.clone());
+    if let Some(tls) = &tls {
+        follow_certificates(Arc::clone(tls), context)?;
+    }
+    let serving = serve(listener, tls, router(web), context.tasks.clone());
     context.tasks.spawn_essential("http", serving);
     tracing::info!(%addr, "control-api listens");
     Ok(Running { addr, app })
 }
 
 /// Small tasks beside the runner: forgetting idle clients, and ending with the database.
+/// Reads the certificates again whenever SIGHUP says that they are new.
+fn follow_certificates(tls: Arc<Tls>, context: &Context) -> anyhow::Result<()> {
+    let mut asked = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
+    let shutdown = context.shutdown.clone();
+    context.tasks.spawn_essential("certificates", async move {
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                _ = asked.recv() => {}
+            }
+            match tls.reload() {
+                Ok(()) => tracing::info!("SIGHUP: new connections get the certificate of now"),
+                Err(error) => {
+                    let error = anyhow::Error::from(error);
+                    tracing::error!("SIGHUP: the certificate in use stays: {error:#}");
+                }
+            }
+        }
+    });
+    Ok(())
+}
+
 fn watch(web: &Web, app: &App, context: &Context) {
     let (limit, shutdown) = (Arc::clone(&web.open_limit), context.shutdown.clone());
     context
@@ -173,6 +202,12 @@ fn tokens(settings: &Settings, context: &Context) -> anyhow::Result<Tokens> {
         admin: read.admin,
         agent: read.agent,
         protect_open_methods: settings.auth.protect_open_methods,
+        own: read.own,
+        wants_certificates: settings
+            .server
+            .tls
+            .as_ref()
+            .is_some_and(|tls| tls.client_ca_file.is_some()),
     })
 }
 
@@ -316,6 +351,9 @@ async fn resume(store: &Store, settings: &Settings, presence: &Presence) -> anyh
     let (agents, probers) = store
         .read(|conn| -> Result<_, StoreError> { Ok((validators::list(conn)?, sites::list(conn)?)) })
         .await?;
+    let ids = agents.iter().map(|one| one.id.as_str());
+    let ids = ids.chain(probers.iter().map(|one| one.id.as_str()));
+    owners(&settings.auth, &ids.collect())?;
     let silent = agents.iter().filter(|one| one.silenced_at.is_some());
     silent.for_each(|one| presence.silenced(&one.id));
     presence.restore(
@@ -328,6 +366,29 @@ async fn resume(store: &Store, settings: &Settings, presence: &Presence) -> anyh
             .filter_map(|one| Some((one.id, one.last_seen_at?)))
             .collect(),
     );
+    Ok(())
+}
+
+/// Mostly a mistyped id: whoever is meant would go on with the shared token.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "auth.per_agent_tokens.{0}: there is no validator and no site with this id: add it first, or \
+     correct or remove the line"
+)]
+struct NoOwner(String);
+
+/// Whether each token of its own has somebody whose it is.
+fn owners(auth: &Auth, known: &BTreeSet<&str>) -> anyhow::Result<()> {
+    for id in auth.per_agent_tokens.keys() {
+        if known.contains(id.as_str()) {
+            continue;
+        }
+        let missing = NoOwner(id.clone());
+        if auth.required {
+            return Err(Refused::new(missing).into());
+        }
+        tracing::warn!("{missing}");
+    }
     Ok(())
 }
 

@@ -119,14 +119,31 @@ fn ports_are_ports_and_not_repeated() {
 
 #[test]
 fn what_this_version_lacks_is_refused_and_not_ignored() {
-    let faults = loaded(
-        "server: { tls: { cert_file: a.pem } }\n\
-         auth: { per_agent_tokens: { a: { token_env: A } } }\n\
-         cloud: { provider: simulated }\n",
-    )
-    .unwrap_err();
+    let faults = loaded("cloud: { provider: simulated }\n").unwrap_err();
     let refused = faults.matches("is not available in this version").count();
-    assert_eq!((refused, faults.lines().count()), (3, 3), "{faults}");
+    assert_eq!((refused, faults.lines().count()), (1, 1), "{faults}");
+}
+
+#[test]
+fn a_certificate_and_its_key_come_together() {
+    let of = |tls: &str| blamed(&format!("server: {{ tls: {{ {tls} }} }}"));
+    assert_eq!(of("cert_file: a.pem"), ["server.tls.cert_file"]);
+    assert_eq!(of("key_file: a.key"), ["server.tls.key_file"]);
+    assert_eq!(of("client_ca_file: ca.pem"), ["server.tls.client_ca_file"]);
+    let both = "server: { tls: { cert_file: a.pem, key_file: a.key, client_ca_file: ca.pem } }";
+    assert!(loaded(both).unwrap().server.tls.is_some());
+}
+
+#[test]
+fn a_token_of_its_own_names_an_id_and_a_place() {
+    let text = "auth:\n  per_agent_tokens:\n    v1: {}\n    a/b: { token_env: V2 }\n    \
+                v3: { token_env: not a name }\n    v4: { token: x, token_env: V4 }\n    v5: { token_file: /v5 }\n";
+    let of = |rest: &str| format!("auth.per_agent_tokens.{rest}");
+    let blamed = blamed(text);
+    assert_eq!(blamed.len(), 4, "{blamed:?}");
+    for path in [of("v1"), of("a/b"), of("v3.token_env"), of("v4.token")] {
+        assert!(blamed.contains(&path), "{path} {blamed:?}");
+    }
 }
 
 #[test]

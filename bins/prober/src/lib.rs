@@ -57,6 +57,8 @@ fn seat(settings: &Settings, context: &Context) -> anyhow::Result<Seat<Prober>> 
     let endpoint = Endpoint {
         url: control_api.url.clone(),
         ca_file: control_api.ca_file.clone(),
+        cert_file: control_api.cert_file.clone(),
+        key_file: control_api.key_file.clone(),
     };
     let client = Client::new(&endpoint).map_err(Refused::new)?;
     let token = control_api

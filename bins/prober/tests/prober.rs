@@ -53,6 +53,8 @@ impl Stage {
                     ..SecretSource::default()
                 },
                 ca_file: None,
+                cert_file: None,
+                key_file: None,
             },
             site_id: SiteId::parse("s-1").unwrap(),
             bind_address,

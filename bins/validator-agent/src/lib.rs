@@ -47,6 +47,8 @@ pub async fn run(settings: Settings, context: Context) -> anyhow::Result<()> {
     let endpoint = Endpoint {
         url: settings.control_api.url.clone(),
         ca_file: settings.control_api.ca_file.clone(),
+        cert_file: settings.control_api.cert_file.clone(),
+        key_file: settings.control_api.key_file.clone(),
     };
     let client = Client::new(&endpoint).map_err(Refused::new)?;
     // Before anybody registers: what is announced must be served.

@@ -157,6 +157,8 @@ fn settings(server: &StandIn, internet: SocketAddr, validators: &[(&str, &str)])
                 ..SecretSource::default()
             },
             ca_file: None,
+            cert_file: None,
+            key_file: None,
         },
         validators: validators.collect(),
         self_check: SelfCheck {

@@ -35,6 +35,10 @@ pub struct Endpoint {
     pub url: Url,
     /// Roots beside those of the host, PEM.
     pub ca_file: Option<PathBuf>,
+    /// The certificate to show, PEM; with `key_file`.
+    pub cert_file: Option<PathBuf>,
+    /// Its private key, PEM.
+    pub key_file: Option<PathBuf>,
 }
 
 /// A pool of connections to one control-api; cheap to clone, all clones share the pool.
@@ -219,6 +223,8 @@ mod tests {
         Endpoint {
             url: url.parse().unwrap(),
             ca_file: None,
+            cert_file: None,
+            key_file: None,
         }
     }
 

@@ -5,8 +5,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::client::Endpoint;
@@ -15,12 +15,21 @@ use crate::error::ClientError;
 /// Builds the configuration for one control-api.
 pub(crate) fn config(endpoint: &Endpoint) -> Result<ClientConfig, ClientError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
+    let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(ClientError::Tls)?
-        .with_root_certificates(roots(endpoint.ca_file.as_deref())?)
-        .with_no_client_auth();
-    Ok(config)
+        .with_root_certificates(roots(endpoint.ca_file.as_deref())?);
+    let (Some(cert), Some(key)) = (&endpoint.cert_file, &endpoint.key_file) else {
+        return Ok(builder.with_no_client_auth());
+    };
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|source| ClientError::Pem {
+        path: key.clone(),
+        source,
+    })?;
+    let chain = certificates(cert)?;
+    builder
+        .with_client_auth_cert(chain, private)
+        .map_err(ClientError::Tls)
 }
 
 /// The roots of the host (`SSL_CERT_FILE` and `SSL_CERT_DIR` are honoured) and those of `ca_file`.

@@ -25,6 +25,8 @@ fn seat(server: &StandIn) -> Arc<Seat<Agent>> {
     let endpoint = Endpoint {
         url: server.url().parse().unwrap(),
         ca_file: None,
+        cert_file: None,
+        key_file: None,
     };
     let client = Client::new(&endpoint).unwrap();
     let register = agent::Register {

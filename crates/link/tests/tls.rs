@@ -34,6 +34,61 @@ fn certificates() -> (rustls::ServerConfig, String) {
     (config, ca.pem())
 }
 
+/// The same, but clients must show a certificate of the authority; one with its key, as PEM.
+fn mutual() -> (rustls::ServerConfig, String, [String; 2]) {
+    let mut params = CertificateParams::new(vec![]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let issue = |name: &str| {
+        let key = KeyPair::generate().unwrap();
+        let leaf = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        (leaf.signed_by(&key, &ca).unwrap(), key)
+    };
+    let ((server, server_key), (client, client_key)) = (issue("localhost"), issue("v-1"));
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(ca.der().clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(
+        Arc::new(roots),
+        Arc::clone(&provider),
+    );
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(verifier.build().unwrap())
+        .with_single_cert(
+            vec![server.der().clone()],
+            PrivateKeyDer::try_from(server_key.serialize_der()).unwrap(),
+        )
+        .unwrap();
+    (config, ca.pem(), [client.pem(), client_key.serialize_pem()])
+}
+
+#[tokio::test]
+async fn the_certificate_of_the_client_is_shown() {
+    let (config, ca, [cert, key]) = mutual();
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let ca = Some(write("ca.pem", &ca));
+    let shown = Some((write("v-1.pem", &cert), write("v-1.key", &key)));
+    let mut tasks = JoinSet::new();
+    let seen = watch::Sender::new((0, 0));
+    let port = serve(config, seen.clone(), &mut tasks).await;
+    reaches(ca.clone(), None, port, seen.subscribe(), |(failed, _)| {
+        failed > 0
+    })
+    .await;
+    assert_eq!(seen.borrow().1, 0);
+    reaches(ca, shown, port, seen.subscribe(), |(_, answered)| {
+        answered > 0
+    })
+    .await;
+}
+
 /// Counts handshakes that failed and requests that were answered.
 async fn serve(
     config: rustls::ServerConfig,
@@ -67,12 +122,20 @@ async fn serve(
 
 async fn reaches(
     ca_file: Option<PathBuf>,
+    shown: Option<(PathBuf, PathBuf)>,
     port: u16,
     mut level: watch::Receiver<(usize, usize)>,
     wanted: fn((usize, usize)) -> bool,
 ) {
     let url = format!("https://localhost:{port}").parse().unwrap();
-    let client = Client::new(&Endpoint { url, ca_file }).unwrap();
+    let (cert_file, key_file) = shown.unzip();
+    let client = Client::new(&Endpoint {
+        url,
+        ca_file,
+        cert_file,
+        key_file,
+    })
+    .unwrap();
     let seat: Seat<Agent> = Seat::new(client, "v-1", None, agent::Register::default());
     let stop = CancellationToken::new();
     let reached = async {
@@ -97,11 +160,15 @@ async fn an_authority_is_trusted_when_it_is_named_and_only_then() {
     let mut tasks = JoinSet::new();
     let seen = watch::Sender::new((0, 0));
     let port = serve(config, seen.clone(), &mut tasks).await;
-    reaches(None, port, seen.subscribe(), |(failed, _)| failed > 0).await;
+    reaches(None, None, port, seen.subscribe(), |(failed, _)| failed > 0).await;
     assert_eq!(seen.borrow().1, 0, "nothing is said to a stranger");
-    reaches(Some(ca_file), port, seen.subscribe(), |(_, answered)| {
-        answered > 0
-    })
+    reaches(
+        Some(ca_file),
+        None,
+        port,
+        seen.subscribe(),
+        |(_, answered)| answered > 0,
+    )
     .await;
 }
 
@@ -114,6 +181,8 @@ fn a_file_without_a_certificate_is_refused() {
         Client::new(&Endpoint {
             url,
             ca_file: Some(ca_file),
+            cert_file: None,
+            key_file: None,
         })
         .unwrap_err()
         .to_string()

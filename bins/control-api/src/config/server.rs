@@ -1,6 +1,7 @@
 //! The section `server`.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use civ_boot::config::Report;
@@ -20,6 +21,19 @@ pub struct Server {
     pub open_requests_per_second: u32,
     /// Peers whose `X-Forwarded-For` counts.
     pub trusted_proxies: Vec<IpNet>,
+    /// `None`: plain HTTP.
+    pub tls: Option<ServerTls>,
+}
+
+/// TLS of the listener; the files are read at start and again at each SIGHUP.
+#[derive(Debug, Clone)]
+pub struct ServerTls {
+    /// PEM: the certificate, and those between it and the authority.
+    pub cert_file: PathBuf,
+    /// PEM: its private key.
+    pub key_file: PathBuf,
+    /// PEM: whose certificates agents and probers must show; `None`: they need none.
+    pub client_ca_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -33,7 +47,6 @@ pub(super) struct Raw {
     trusted_proxies: Vec<String>,
 }
 
-/// TLS is not part of this version; a file with the documented, empty keys loads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RawTls {
@@ -57,10 +70,7 @@ impl Default for Raw {
 
 impl Server {
     pub(super) fn build(raw: &Raw, report: &mut Report) -> Option<Self> {
-        let tls = &raw.tls;
-        report.not_available("server.tls.cert_file", tls.cert_file.is_some());
-        report.not_available("server.tls.key_file", tls.key_file.is_some());
-        report.not_available("server.tls.client_ca_file", tls.client_ca_file.is_some());
+        let tls = tls(&raw.tls, report);
         let listen_addr = raw.listen_addr.parse::<SocketAddr>();
         let listen_addr = report.parsed(
             "server.listen_addr",
@@ -88,8 +98,33 @@ impl Server {
             request_timeout: Duration::from_secs(request_timeout),
             open_requests_per_second,
             trusted_proxies,
+            tls,
         })
     }
+}
+
+fn tls(raw: &RawTls, report: &mut Report) -> Option<ServerTls> {
+    let cert_file = report.path("server.tls.cert_file", raw.cert_file.as_deref());
+    let key_file = report.path("server.tls.key_file", raw.key_file.as_deref());
+    let client_ca_file = report.path("server.tls.client_ca_file", raw.client_ca_file.as_deref());
+    let lacks = |this: &str, other: &str| format!("needs `{other}`: TLS wants both, `{this}` too");
+    match (cert_file, key_file) {
+        (Some(cert_file), Some(key_file)) => {
+            return Some(ServerTls {
+                cert_file,
+                key_file,
+                client_ca_file,
+            });
+        }
+        (Some(_), None) => report.fault("server.tls.cert_file", lacks("cert_file", "key_file")),
+        (None, Some(_)) => report.fault("server.tls.key_file", lacks("key_file", "cert_file")),
+        (None, None) if client_ca_file.is_some() => report.fault(
+            "server.tls.client_ca_file",
+            "needs `cert_file` and `key_file`: certificates of clients are asked for in TLS alone",
+        ),
+        (None, None) => {}
+    }
+    None
 }
 
 fn proxies(list: &[String], report: &mut Report) -> Vec<IpNet> {

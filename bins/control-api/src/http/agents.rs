@@ -1,9 +1,9 @@
 //! Methods for validator-agent.
 
-use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
+use axum::{Extension, Json};
 use civ_proto::agent::{
     Assignment, CheckConfig, Complete, Heartbeat, Phase, Register, Results, SelfCheck,
 };
@@ -16,7 +16,8 @@ use super::error::ApiError;
 use super::path::Segment;
 use super::poll::{self, Asked, Look};
 use super::report::{self, Answered, Body};
-use super::{Web, intake};
+use super::server::PeerNames;
+use super::{Web, auth, intake};
 use crate::app::agents::{self, Answer, SelfCheckReport};
 
 /// The validator of the path.
@@ -42,10 +43,13 @@ async fn reports(web: &Web, id: &str) -> Result<ValidatorId, ApiError> {
 )]
 pub(super) async fn register(
     State(web): State<Web>,
+    headers: HeaderMap,
+    names: Option<Extension<PeerNames>>,
     JsonBody(body): JsonBody<Register>,
 ) -> Answered<Registered> {
     let id = ValidatorId::parse(&body.validator_id)
         .map_err(|error| ApiError::bad_input(format!("validator_id: {error}")))?;
+    auth::registers(&web, &headers, names.as_deref(), id.as_str())?;
     let agent = agents::Introduction {
         hostname: intake::cut(body.hostname.unwrap_or_default()),
         version: intake::cut(body.agent_version.unwrap_or_default()),

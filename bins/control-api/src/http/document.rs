@@ -27,6 +27,7 @@ use super::docs::Docs;
 const ADMIN: &str = "admin";
 const AGENT: &str = "agent";
 const PAGE: &str = "page";
+const CERTIFICATE: &str = "certificate";
 
 /// Who may call the methods of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,8 +140,16 @@ fn needs(scheme: &str) -> SecurityRequirement {
 fn describe(operation: &mut Operation, group: Group) {
     let security = match group {
         Group::Service => vec![],
-        Group::Open => vec![SecurityRequirement::default(), needs(AGENT)],
-        Group::Agent => vec![needs(AGENT)],
+        Group::Open => vec![
+            SecurityRequirement::default(),
+            needs(AGENT),
+            needs(CERTIFICATE),
+            needs(AGENT).add(CERTIFICATE, Vec::<String>::new()),
+        ],
+        Group::Agent => vec![
+            needs(AGENT),
+            needs(AGENT).add(CERTIFICATE, Vec::<String>::new()),
+        ],
         Group::Admin => vec![needs(ADMIN)],
         Group::Page => vec![needs(PAGE)],
     };
@@ -254,7 +263,16 @@ pub(super) fn complete(mut api: OpenApi) -> OpenApi {
     log_in.description = Some("The admin token as the password, any user name.".to_owned());
     let components = api.components.get_or_insert_default();
     components.add_security_scheme(ADMIN, bearer("The admin token."));
-    components.add_security_scheme(AGENT, bearer("The token of agents and probers."));
+    components.add_security_scheme(
+        AGENT,
+        bearer("The token of agents and probers: of all, or of this one alone."),
+    );
+    let certificate = SecurityScheme::MutualTls {
+        description: Some("Names the id, where server.tls.client_ca_file is set.".to_owned()),
+        deprecated: None,
+        extensions: None,
+    };
+    components.add_security_scheme(CERTIFICATE, certificate);
     components.add_security_scheme(PAGE, SecurityScheme::Http(log_in));
     components
         .schemas

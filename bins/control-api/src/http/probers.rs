@@ -1,9 +1,9 @@
 //! Methods for prober.
 
-use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
+use axum::{Extension, Json};
 use civ_proto::prober::{Assignment, Identity, Register, Results};
 use civ_proto::{Alive, EventReport, Nonce, Ok as Done, Registered, ResultsAccepted};
 use civ_types::SiteId;
@@ -13,7 +13,8 @@ use super::error::ApiError;
 use super::path::Segment;
 use super::poll::{self, Asked, Look};
 use super::report::{self, Answered, Body};
-use super::{Web, intake};
+use super::server::PeerNames;
+use super::{Web, auth, intake};
 use crate::app::probers::{Proof, SiteAssignments};
 
 /// The site of the path.
@@ -38,10 +39,13 @@ async fn seen(web: &Web, id: &str) -> Result<SiteId, ApiError> {
 )]
 pub(super) async fn register(
     State(web): State<Web>,
+    headers: HeaderMap,
+    names: Option<Extension<PeerNames>>,
     JsonBody(body): JsonBody<Register>,
 ) -> Answered<Registered> {
     let id = SiteId::parse(&body.site_id)
         .map_err(|error| ApiError::bad_input(format!("site_id: {error}")))?;
+    auth::registers(&web, &headers, names.as_deref(), id.as_str())?;
     let hostname = intake::cut(body.hostname.unwrap_or_default());
     let knows = intake::knows(body.capabilities.as_deref());
     web.app.prober_register(&id, hostname, knows).await?;

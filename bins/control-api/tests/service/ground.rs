@@ -94,6 +94,12 @@ impl Ground {
         self
     }
 
+    /// One more variable of the environment.
+    pub(crate) fn with_variable(mut self, name: &str, value: &str) -> Self {
+        self.environment.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
     /// The project has floating IPs with these addresses, free.
     pub(crate) fn with_fips(self, list: &[Address]) -> Self {
         for address in list {

@@ -18,9 +18,9 @@ pub struct RawControlApi {
     pub token_file: Option<String>,
     /// PEM file of a private certificate authority.
     pub ca_file: Option<String>,
-    /// Client certificate; not available in this version.
+    /// PEM file of the certificate to show; with `key_file`.
     pub cert_file: Option<String>,
-    /// Its key; not available in this version.
+    /// PEM file of its private key.
     pub key_file: Option<String>,
 }
 
@@ -46,19 +46,28 @@ pub struct ControlApi {
     pub token: SecretSource,
     /// PEM file of a private certificate authority; `None`: the system's roots alone.
     pub ca_file: Option<std::path::PathBuf>,
+    /// PEM file of the certificate to show; there is a `key_file`, then.
+    pub cert_file: Option<std::path::PathBuf>,
+    /// PEM file of its private key.
+    pub key_file: Option<std::path::PathBuf>,
 }
 
 impl ControlApi {
     /// Builds the section that stands at `control_api`.
     pub fn build(raw: &RawControlApi, report: &mut Report) -> Option<Self> {
-        report.not_available("control_api.cert_file", raw.cert_file.is_some());
-        report.not_available("control_api.key_file", raw.key_file.is_some());
         let token = report.secret(
             "control_api.token",
             raw.token_env.as_deref(),
             raw.token_file.as_deref(),
         );
         let ca_file = report.path("control_api.ca_file", raw.ca_file.as_deref());
+        let cert_file = report.path("control_api.cert_file", raw.cert_file.as_deref());
+        let key_file = report.path("control_api.key_file", raw.key_file.as_deref());
+        match (&cert_file, &key_file) {
+            (Some(_), None) => report.fault("control_api.cert_file", "needs `key_file` beside it"),
+            (None, Some(_)) => report.fault("control_api.key_file", "needs `cert_file` beside it"),
+            _ => {}
+        }
         let Some(text) = raw.url.as_deref() else {
             report.fault(
                 "control_api.url",
@@ -77,6 +86,8 @@ impl ControlApi {
             url,
             token,
             ca_file,
+            cert_file,
+            key_file,
         })
     }
 }
