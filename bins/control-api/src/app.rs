@@ -4,6 +4,7 @@
 pub mod agents;
 mod audit;
 pub mod auto_cycle;
+pub mod backup;
 pub mod config;
 mod error;
 pub mod export;
@@ -27,6 +28,7 @@ use civ_types::{Clock, Family, Utc, ValidatorId};
 use crate::config::Timers;
 use crate::metrics::Metrics;
 pub use audit::Caller;
+pub use backup::BackupDesk;
 pub use error::AppError;
 pub use hub::Hub;
 pub use presence::{Presence, Unwritten};
@@ -56,6 +58,8 @@ pub struct Inner {
     pub timers: Timers,
     /// Families that the cloud's floating IPs can have.
     pub families: Vec<Family>,
+    /// Periodic backups, if they are configured.
+    pub backups: Option<BackupDesk>,
     /// When the runner's loop last went round, in microseconds since 1970.
     pub last_round: AtomicI64,
     /// How the last write of the process's own sign of life went.

@@ -4,6 +4,7 @@
 //! turns these plain structs into theirs.
 
 mod auth;
+mod backup;
 mod notifications;
 mod openstack;
 mod orchestrator;
@@ -16,6 +17,7 @@ use civ_boot::config::{Faults, Loaded, Report};
 use serde::Deserialize;
 
 pub use auth::{Auth, TokenError, Tokens};
+pub use backup::Backup;
 pub use notifications::Receiver;
 pub use openstack::{Interface, OpenStack};
 pub use orchestrator::Timers;
@@ -31,6 +33,8 @@ pub struct Settings {
     pub auth: Auth,
     /// The SQLite file; its folder is made at start if need be.
     pub database_path: PathBuf,
+    /// Periodic backups of it, if any.
+    pub backup: Option<Backup>,
     /// Whether the status page is served at `/`.
     pub dashboard_enabled: bool,
     /// How to reach the cloud.
@@ -76,12 +80,14 @@ struct Raw {
 #[serde(deny_unknown_fields, default)]
 struct RawDatabase {
     path: String,
+    backup: backup::Raw,
 }
 
 impl Default for RawDatabase {
     fn default() -> Self {
         Self {
             path: "data/control-api.db".to_owned(),
+            backup: backup::Raw::default(),
         }
     }
 }
@@ -137,6 +143,7 @@ impl Settings {
         let server = Server::build(&raw.server, report);
         let auth = Auth::build(&raw.auth, report);
         let database_path = report.path("database.path", Some(&raw.database.path));
+        let backup = Backup::build(&raw.database.backup, report);
         let openstack = OpenStack::build(raw.openstack, report);
         let inbound = Inbound::build(&raw.orchestrator.inbound_checks, report);
         let timers = Timers::build(&raw.orchestrator, report);
@@ -153,6 +160,7 @@ impl Settings {
             server: server?,
             auth,
             database_path: database_path?,
+            backup,
             dashboard_enabled: raw.dashboard.enabled,
             openstack: openstack?,
             timers,

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use civ_control_api::{check_cloud, config, ctl, run};
+use civ_control_api::{check_cloud, config, ctl, database, run};
 
 fn main() -> ExitCode {
     civ_boot::main(&civ_boot::Program {
@@ -10,6 +10,12 @@ fn main() -> ExitCode {
         about: "Decides what happens to each address, remembers it and shows it",
         load: config::load,
         run,
-        extra: &[check_cloud::EXTRA, ctl::EXTRA],
+        extra: &[
+            check_cloud::EXTRA,
+            database::BACKUP,
+            database::RESTORE,
+            database::DOCTOR,
+            ctl::EXTRA,
+        ],
     })
 }

@@ -3,6 +3,7 @@
 //! Every task here looks at the database, is woken by hints and by timers alike, and does the same
 //! given the same database; a lost hint costs time, never work.
 
+mod backup;
 mod cloud_worker;
 mod cycle;
 mod gate;
@@ -69,6 +70,8 @@ impl Runner {
             .spawn_essential("outages", outage::run(self.clone()));
         self.tasks
             .spawn_essential("scans", scanner::run(self.clone()));
+        self.tasks
+            .spawn_essential("backups", backup::run(self.clone()));
         self.tasks.spawn_essential("pulse", pulse(self.clone()));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use civ_types::{Clock, EvenClock};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::app::{App, Hub, Inner, Presence, ScanDesk, Signs};
+use crate::app::{App, BackupDesk, Hub, Inner, Presence, ScanDesk, Signs};
 use crate::cloud;
 use crate::config::{Auth, Settings, Timers};
 use crate::http::{OpenLimit, Proxies, Tls, Tokens, Web, router, serve};
@@ -211,7 +212,7 @@ fn tokens(settings: &Settings, context: &Context) -> anyhow::Result<Tokens> {
     })
 }
 
-fn rules(settings: &Settings) -> Rules {
+pub(crate) fn rules(settings: &Settings) -> Rules {
     let timers = &settings.timers;
     let answer = settings.openstack.request_timeout * ANSWER_REQUESTS;
     Rules {
@@ -253,6 +254,22 @@ fn seed_of(settings: &Settings) -> Seed {
     }
 }
 
+/// Makes the folder of the database if need be.
+pub(crate) fn make_folder(path: &Path) -> anyhow::Result<()> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let Some(folder) = folder else {
+        return Ok(());
+    };
+    std::fs::create_dir_all(folder).with_context(|| {
+        format!(
+            "cannot make the folder {} of the database",
+            folder.display()
+        )
+    })
+}
+
 /// Opens the database and goes on where the last process was.
 async fn open(
     settings: &Settings,
@@ -260,17 +277,7 @@ async fn open(
     clock: Arc<dyn Clock>,
 ) -> anyhow::Result<App> {
     let path = settings.database_path.clone();
-    if let Some(folder) = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-    {
-        std::fs::create_dir_all(folder).with_context(|| {
-            format!(
-                "cannot make the folder {} of the database",
-                folder.display()
-            )
-        })?;
-    }
+    make_folder(&path)?;
     let hub = Arc::new(Hub::default());
     let presence = Arc::new(Presence::default());
     let (wake, signs) = (Arc::clone(&hub), Arc::clone(&presence));
@@ -308,6 +315,10 @@ async fn open(
         scans: Arc::new(ScanDesk::default()),
         timers: settings.timers,
         families: cloud.families().to_vec(),
+        backups: settings
+            .backup
+            .clone()
+            .map(|backup| BackupDesk::new(path, backup)),
         last_round: AtomicI64::new(now),
         signs: Signs::default(),
         metrics: Metrics::default(),

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use civ_boot::config::{ControlApi, Faults, Loaded, RawControlApi, RawReach, Reach, Report};
+use civ_checks::Limits;
 use civ_types::SiteId;
 use serde::Deserialize;
 
@@ -28,6 +29,8 @@ pub struct Checks {
     pub max_concurrent: usize,
     /// Time for one check in all: 1 to 300 s.
     pub timeout: Duration,
+    /// Echoes a second of this process, all checks together: 1 to 1,000,000.
+    pub icmp_packets_per_second: u32,
     /// Which targets may be checked.
     pub targets: Reach,
 }
@@ -55,6 +58,7 @@ struct Raw {
 struct RawChecks {
     max_concurrent: i64,
     timeout_seconds: i64,
+    icmp_packets_per_second: i64,
     diagnose: bool,
     targets: RawReach,
 }
@@ -64,6 +68,7 @@ impl Default for RawChecks {
         Self {
             max_concurrent: 256,
             timeout_seconds: 5,
+            icmp_packets_per_second: Limits::ICMP_PACKETS.into(),
             diagnose: false,
             targets: RawReach::default(),
         }
@@ -105,6 +110,11 @@ impl Settings {
                 raw.checks.timeout_seconds,
                 1..=300,
             )),
+            icmp_packets_per_second: report.int(
+                "checks.icmp_packets_per_second",
+                raw.checks.icmp_packets_per_second,
+                1..=Limits::ICMP_PACKETS_MAX.into(),
+            ),
             targets: Reach::build(&raw.checks.targets, report),
         };
         Some(Self {

@@ -13,6 +13,7 @@ fn the_example_loads() {
     let loaded = load(&folder().join("prober.yaml")).unwrap();
     assert_eq!(loaded.settings.site_id.as_str(), "site-1");
     assert_eq!(loaded.settings.checks.max_concurrent, 256);
+    assert_eq!(loaded.settings.checks.icmp_packets_per_second, 20_000);
     assert_eq!(loaded.settings.checks.timeout.as_secs(), 5);
     assert_eq!(loaded.settings.bind_address, None);
     assert!(loaded.warnings.is_empty());

@@ -61,6 +61,7 @@ impl Stage {
             checks: Checks {
                 max_concurrent: 64,
                 timeout,
+                icmp_packets_per_second: 20_000,
                 targets: Reach {
                     allow: vec!["127.0.0.0/8".parse().unwrap()],
                     deny: Vec::new(),

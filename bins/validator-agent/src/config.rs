@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use civ_boot::config::{ControlApi, Faults, Loaded, RawControlApi, RawReach, Reach, Report};
 use civ_boot::secrets::SecretSource;
+use civ_checks::Limits;
 use civ_types::ValidatorId;
 use serde::Deserialize;
 use url::Url;
@@ -65,6 +66,8 @@ pub struct Checks {
     pub max_concurrent: usize,
     /// Time for one check in all: 1 to 300 s.
     pub timeout: Duration,
+    /// Echoes a second of this process, all checks together: 1 to 1,000,000.
+    pub icmp_packets_per_second: u32,
     /// Which targets may be checked.
     pub targets: Reach,
 }
@@ -120,6 +123,7 @@ impl Default for RawSelfCheck {
 struct RawChecks {
     max_concurrent: i64,
     timeout_seconds: i64,
+    icmp_packets_per_second: i64,
     diagnose: bool,
     targets: RawReach,
 }
@@ -129,6 +133,7 @@ impl Default for RawChecks {
         Self {
             max_concurrent: 64,
             timeout_seconds: 10,
+            icmp_packets_per_second: Limits::ICMP_PACKETS.into(),
             diagnose: false,
             targets: RawReach::default(),
         }
@@ -182,6 +187,11 @@ impl Settings {
                 1..=4096,
             ),
             timeout: seconds("checks.timeout_seconds", raw.checks.timeout_seconds, report),
+            icmp_packets_per_second: report.int(
+                "checks.icmp_packets_per_second",
+                raw.checks.icmp_packets_per_second,
+                1..=Limits::ICMP_PACKETS_MAX.into(),
+            ),
             targets: Reach::build(&raw.checks.targets, report),
         };
         Some(Self {

@@ -38,6 +38,7 @@ pub async fn run(settings: Settings, context: Context) -> anyhow::Result<()> {
     let limits = Limits {
         max_concurrent: settings.checks.max_concurrent,
         timeout: settings.checks.timeout,
+        icmp_packets_per_second: settings.checks.icmp_packets_per_second,
     };
     let targets = &settings.checks.targets;
     let policy = Policy::from_inside(targets.allow.clone(), targets.deny.clone());

@@ -168,6 +168,7 @@ fn settings(server: &StandIn, internet: SocketAddr, validators: &[(&str, &str)])
         checks: Checks {
             max_concurrent: 64,
             timeout: Duration::from_secs(30),
+            icmp_packets_per_second: 20_000,
             targets: Reach {
                 allow: vec!["127.0.0.0/8".parse().unwrap()],
                 deny: Vec::new(),

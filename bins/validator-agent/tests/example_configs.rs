@@ -32,6 +32,7 @@ fn the_example_loads() {
     assert!(settings.validators.iter().all(|one| one.token.is_none()));
     assert_eq!(settings.self_check.ip_echo_urls.len(), 2);
     assert_eq!(settings.checks.max_concurrent, 64);
+    assert_eq!(settings.checks.icmp_packets_per_second, 20_000);
     assert!(warnings.is_empty());
 }
 

@@ -22,9 +22,6 @@ use crate::trust::Trust;
 use crate::turns::Turns;
 use crate::{dns, http, icmp, ssh, tcp, tls};
 
-/// Echoes a second of this process, at most: 16,384 addresses in a second, and 16 Mbit/s.
-const ICMP_PER_SECOND: u32 = 20_000;
-
 /// What to check, and from where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
@@ -161,7 +158,7 @@ impl Engine {
                 slots: Semaphore::new(limits.max_concurrent),
                 waiting: AtomicUsize::new(0),
                 ssh: Turns::new(SSH_AT_ONCE),
-                icmp: IcmpEngine::new(ICMP_PER_SECOND),
+                icmp: IcmpEngine::new(limits.icmp_packets_per_second),
                 limits,
                 trust,
                 policy,

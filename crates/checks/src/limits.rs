@@ -12,6 +12,8 @@ pub struct Limits {
     /// Total for one check, from resolving to the verdict: 100 ms to 5 min. Connecting may use
     /// half of it where something has to be read afterwards.
     pub timeout: Duration,
+    /// Echoes a second that this process sends, all checks together: 1 to 1,000,000.
+    pub icmp_packets_per_second: u32,
 }
 
 /// A bound that makes no sense.
@@ -23,11 +25,18 @@ pub enum LimitsError {
     /// Total out of range.
     #[error("the check timeout is {0:?}: set 100 ms to 5 min")]
     Timeout(Duration),
+    /// Pace out of range.
+    #[error("icmp_packets_per_second is {0}: set 1 to {max}", max = Limits::ICMP_PACKETS_MAX)]
+    IcmpPackets(u32),
 }
 
 impl Limits {
     /// Most checks at the same time: beyond it one host has no ports left for one target.
     pub const CONCURRENT_MAX: usize = 65_536;
+    /// Most echoes a second.
+    pub const ICMP_PACKETS_MAX: u32 = 1_000_000;
+    /// Echoes a second if nothing else is set: 16,384 addresses in a second, and 16 Mbit/s.
+    pub const ICMP_PACKETS: u32 = 20_000;
 
     /// # Errors
     /// [`LimitsError`] names the bound that is out of range.
@@ -39,16 +48,21 @@ impl Limits {
         if millis < 100 || millis > 300_000 {
             return Err(LimitsError::Timeout(self.timeout));
         }
+        let pace = self.icmp_packets_per_second;
+        if pace == 0 || pace > Self::ICMP_PACKETS_MAX {
+            return Err(LimitsError::IcmpPackets(pace));
+        }
         Ok(())
     }
 }
 
 impl Default for Limits {
-    /// 64 at a time, 10 s each.
+    /// 64 at a time, 10 s each, 20,000 echoes a second.
     fn default() -> Self {
         Self {
             max_concurrent: 64,
             timeout: Duration::from_secs(10),
+            icmp_packets_per_second: Self::ICMP_PACKETS,
         }
     }
 }

@@ -115,7 +115,8 @@ impl Neutron {
     pub(crate) async fn on_ports(&self, ports: &[PortId]) -> Result<Vec<FloatingIp>, Fault> {
         let mut found = BTreeMap::new();
         for chunk in ports.chunks(PORTS_PER_QUERY) {
-            found.append(&mut self.walk(chunk).await?);
+            let named = chunk.iter().map(|port| ("port_id", port.to_string()));
+            found.append(&mut self.walk(&named.collect()).await?);
         }
         Ok(found
             .into_values()
@@ -124,12 +125,12 @@ impl Neutron {
     }
 
     /// Follows the pages of one listing to its end: see [`crate::walk`].
-    async fn walk(&self, ports: &[PortId]) -> Result<BTreeMap<FipId, FloatingIp>, Fault> {
+    pub(crate) async fn walk(&self, filter: &Query) -> Result<BTreeMap<FipId, FloatingIp>, Fault> {
         let (mut walk, mut found) = (Walk::default(), BTreeMap::new());
         let mut marker = None;
         loop {
-            let named = ports.iter().map(|port| ("port_id", port.to_string()));
-            let query = only(&SHOWN_FIELDS).into_iter().chain(named).collect();
+            let filter = filter.iter().cloned();
+            let query = only(&SHOWN_FIELDS).into_iter().chain(filter).collect();
             let query = paging(query, marker.as_ref(), self.page_size);
             let (rows, has_more) = self.read_page(&query, self.page_size).await?;
             let next = walk.take(rows.iter().map(|fip| fip.id.clone()), has_more);
@@ -312,7 +313,7 @@ impl Neutron {
 }
 
 /// The description of a floating IP that we hold.
-const MARK: &str = "held by cloud-ip-validator";
+pub(crate) const MARK: &str = "held by cloud-ip-validator";
 
 /// What a write makes of the description: marks what has none, and takes our own mark off again.
 /// What somebody else wrote there stays.

@@ -7,8 +7,9 @@ use civ_types::PortId;
 use reqwest::Url;
 use tokio::time::Instant;
 
-use crate::fault::ReadFault;
-use crate::neutron::{Neutron, Query, decode_read};
+use crate::cloud::FloatingIp;
+use crate::fault::{Fault, ReadFault};
+use crate::neutron::{MARK, Neutron, Query, decode_read};
 use crate::openstack::OpenStack;
 use crate::wire::{Amount, ExtensionPage, PortOne, QuotaOne};
 
@@ -108,6 +109,18 @@ impl OpenStack {
             is_up: port.admin_state_up,
             fixed_v4: addresses.filter(|text| text.contains('.')).collect(),
         }))
+    }
+
+    /// The floating IPs whose description says that we hold them, in order of id.
+    ///
+    /// # Errors
+    /// [`Fault::Cloud`] if the listing could not be completed.
+    pub async fn marked(&self) -> Result<Vec<FloatingIp>, Fault> {
+        let filter = vec![("description", MARK.to_owned())];
+        let found = self.neutron.walk(&filter).await?;
+        // Whatever a server makes of the filter.
+        let is_marked = |fip: &FloatingIp| fip.description.as_deref() == Some(MARK);
+        Ok(found.into_values().filter(is_marked).collect())
     }
 
     /// Id of the configured external network; `None` if none is configured.

@@ -75,6 +75,32 @@ pub struct Status {
     pub results_by_overall: ResultCounts,
     /// Validators in the configuration, whatever their state.
     pub total_validators: u64,
+    /// The periodic backups; left out if none are configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<Backup>,
+}
+
+/// How the periodic backups stand. What has not happened is null.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Backup {
+    /// When the latest one was made.
+    #[schema(format = DateTime, required)]
+    pub last_at: Option<String>,
+    /// Its file, on the machine of control-api.
+    #[schema(required)]
+    pub last_file: Option<String>,
+    /// Its size.
+    #[schema(required)]
+    pub last_bytes: Option<u64>,
+    /// When the next one is due.
+    #[schema(format = DateTime, required)]
+    pub next_at: Option<String>,
+    /// Why the last try failed; null after one that did not.
+    #[schema(required)]
+    pub error: Option<String>,
+    /// When it did.
+    #[schema(format = DateTime, required)]
+    pub failed_at: Option<String>,
 }
 
 /// How many addresses ended how; all four are always present.

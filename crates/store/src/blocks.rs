@@ -35,6 +35,20 @@ pub(crate) fn settle(connection: &Connection) -> rusqlite::Result<()> {
     registry::settle(connection)
 }
 
+/// Forgets all counts and pieces; the end of the transaction makes them from the rows.
+pub(crate) fn begin_anew(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(
+        "DELETE FROM ips_counts; DELETE FROM ips_texts; DELETE FROM ips_grams; \
+         DELETE FROM ips_moves; \
+         INSERT INTO ips_moves (sign, block, class, address) \
+             SELECT 1, sequence >> 10, state || '/' || result, address FROM ips; \
+         DELETE FROM registry_blocks; DELETE FROM registry_counts; DELETE FROM registry_texts; \
+         DELETE FROM registry_grams; DELETE FROM registry_marks; DELETE FROM registry_moves; \
+         INSERT INTO registry_moves (sign, class, address) \
+             SELECT 1, last_result, address FROM registry;",
+    )
+}
+
 /// Changes of counts by block and class.
 type Counts = BTreeMap<(i64, String), i64>;
 

@@ -3,7 +3,7 @@
 use civ_types::CheckName;
 use rusqlite::{OptionalExtension as _, params};
 
-use crate::codec::text;
+use crate::codec::{named, readable, text};
 use crate::conn::{ReadConn, WriteTx};
 use crate::error::StoreError;
 use crate::queue;
@@ -22,11 +22,12 @@ pub struct CheckTypeRow {
     pub options: Option<String>,
 }
 
-fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<CheckTypeRow> {
+pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<CheckTypeRow> {
+    let key: String = row.get("name")?;
     Ok(CheckTypeRow {
-        name: text(row, "name", CheckName::parse)?,
+        name: named("check_types", &key, text(row, "name", CheckName::parse))?,
         enabled: row.get("enabled")?,
-        groups: json(row, "groups")?,
+        groups: named("check_types", &key, json(row, "groups"))?,
         options: row.get("options")?,
     })
 }
@@ -39,7 +40,7 @@ pub fn list(conn: &ReadConn<'_>) -> Result<Vec<CheckTypeRow>, StoreError> {
     const SQL: &str = "SELECT name, enabled, \"groups\", options FROM check_types ORDER BY name";
     let mut statement = conn.sql().prepare_cached(SQL)?;
     let rows = statement.query_map([], read)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    Ok(readable(rows)?)
 }
 
 /// One check type.

@@ -1,7 +1,10 @@
 //! Columns to words and back: names of states, times, addresses. Reading is strict: what no
 //! version could have written is an error that names the column.
 
+use std::collections::BTreeSet;
 use std::error::Error;
+use std::fmt::Display;
+use std::sync::{Mutex, PoisonError};
 
 use civ_types::{Address, Utc};
 use rusqlite::types::Type;
@@ -11,6 +14,55 @@ fn bad(text: &str, why: impl Into<Box<dyn Error + Send + Sync>>) -> rusqlite::Er
     let why = format!("{text:?}: {}", why.into());
     // The number of the column is not known for named ones; the text says more anyway.
     rusqlite::Error::FromSqlConversionFailure(0, Type::Text, why.into())
+}
+
+/// Rows that cannot be and were complained of: what is read every second is not told every second.
+static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// How many of them are remembered. Behind that many, nobody misses a further one.
+const TOLD_MAX: usize = 1_000;
+
+/// Puts table and key in front of what cannot be.
+pub(crate) fn named<T>(
+    table: &str,
+    key: impl Display,
+    read: rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    read.map_err(|error| match error {
+        rusqlite::Error::FromSqlConversionFailure(column, of, what) => {
+            let what = format!("table {table}, row {key}: {what}");
+            rusqlite::Error::FromSqlConversionFailure(column, of, what.into())
+        }
+        other => other,
+    })
+}
+
+/// Says once that a row cannot be and is passed over.
+pub(crate) fn complain(what: &str) {
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    if told.len() < TOLD_MAX && told.insert(what.to_owned()) {
+        tracing::error!(
+            what,
+            "a row of the database cannot be and is passed over: see control-api doctor"
+        );
+    }
+}
+
+/// The rows that can be read: one that cannot be must not stop the others.
+pub(crate) fn readable<T>(
+    rows: impl Iterator<Item = rusqlite::Result<T>>,
+) -> rusqlite::Result<Vec<T>> {
+    let mut good = Vec::new();
+    for row in rows {
+        match row {
+            Ok(row) => good.push(row),
+            Err(rusqlite::Error::FromSqlConversionFailure(_, _, what)) => {
+                complain(&what.to_string());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(good)
 }
 
 /// A text column that is parsed into something of ours.

@@ -1,7 +1,6 @@
 //! Connections: pragmas with their reasons, and reading and writing as different types.
 
 use std::cell::Cell;
-use std::fs::{File, TryLockError};
 use std::ops::Deref;
 use std::path::Path;
 
@@ -124,35 +123,9 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Makes sure that no other process works on the database: two orchestrators would each release
-/// what the other associates.
-pub(crate) fn lock(path: &Path) -> Result<File, OpenError> {
-    let beside = path.with_added_extension("lock");
-    let failed = |source: std::io::Error| OpenError::Open {
-        path: beside.clone(),
-        source: source.into(),
-    };
-    let file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&beside);
-    let file = file.map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(OpenError::InUse {
-            path: path.to_owned(),
-        }),
-        Err(TryLockError::Error(source)) => Err(failed(source)),
-    }
-}
-
 /// The one connection that writes.
 pub(crate) fn open_writer(path: &Path) -> Result<Connection, OpenError> {
-    let failed = |source: rusqlite::Error| OpenError::Open {
-        path: path.to_owned(),
-        source: source.into(),
-    };
+    let failed = |source| OpenError::of(path, source);
     #[expect(
         clippy::disallowed_methods,
         reason = "the one place that opens and sets the pragmas"
@@ -168,6 +141,16 @@ pub(crate) fn open_writer(path: &Path) -> Result<Connection, OpenError> {
         connection.pragma_update(None, "synchronous", "full")
     };
     set().map_err(failed)?;
+    Ok(connection)
+}
+
+/// A connection that only looks, beside whoever works on the file or without anybody: nothing is
+/// migrated or written. It reads as it is told to, by pages or as a whole, and maps nothing: a file
+/// that is damaged, or shrinks, is an error and not a signal.
+pub(crate) fn open_to_look(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    prepare(&connection)?;
     Ok(connection)
 }
 

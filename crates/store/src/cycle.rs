@@ -5,7 +5,7 @@ use civ_types::Utc;
 use rusqlite::{Row, named_params};
 use serde_json::json;
 
-use crate::codec::{maybe_utc, maybe_word, micros, word};
+use crate::codec::{maybe_utc, maybe_word, micros, named, word};
 use crate::conn::{ReadConn, WriteTx};
 use crate::error::StoreError;
 use crate::events::{self, NewEvent, Severity};
@@ -46,21 +46,23 @@ pub fn load(conn: &ReadConn<'_>) -> Result<Cycle, StoreError> {
          run_started_at, last_started_at, last_finished_at, last_outcome, last_error, \
          last_scanned_free, runs_total FROM auto_cycle WHERE id = 1";
     let mut statement = conn.sql().prepare_cached(SQL)?;
-    Ok(statement.query_row([], |row| {
-        Ok(Cycle {
-            enabled: row.get("enabled")?,
-            interval_secs: row.get("interval_seconds")?,
-            max_run_secs: row.get("max_run_seconds")?,
-            phase: phase(row)?,
-            run_started_at: maybe_utc(row, "run_started_at")?,
-            last_started_at: maybe_utc(row, "last_started_at")?,
-            last_finished_at: maybe_utc(row, "last_finished_at")?,
-            last_outcome: maybe_word(row, "last_outcome", Outcome::parse)?,
-            last_error: row.get("last_error")?,
-            last_scanned_free: count(row, "last_scanned_free")?,
-            runs_total: count(row, "runs_total")?,
-        })
-    })?)
+    Ok(statement.query_row([], |row| named("auto_cycle", 1, read(row)))?)
+}
+
+pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Cycle> {
+    Ok(Cycle {
+        enabled: row.get("enabled")?,
+        interval_secs: row.get("interval_seconds")?,
+        max_run_secs: row.get("max_run_seconds")?,
+        phase: phase(row)?,
+        run_started_at: maybe_utc(row, "run_started_at")?,
+        last_started_at: maybe_utc(row, "last_started_at")?,
+        last_finished_at: maybe_utc(row, "last_finished_at")?,
+        last_outcome: maybe_word(row, "last_outcome", Outcome::parse)?,
+        last_error: row.get("last_error")?,
+        last_scanned_free: count(row, "last_scanned_free")?,
+        runs_total: count(row, "runs_total")?,
+    })
 }
 
 /// The auto-cycle, and what a decision about it needs to know.

@@ -1,7 +1,9 @@
 //! What can go wrong with the database.
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use civ_types::Utc;
 
 type Source = Box<dyn Error + Send + Sync>;
 
@@ -41,6 +43,58 @@ pub enum OpenError {
         /// Latest version of this program.
         known: i64,
     },
+    /// Pages or rows are not as SQLite or this program could have left them.
+    #[error(
+        "the database {} is damaged: {what}. Nothing was changed. Keep a copy of it and of its -wal \
+         file, then restore a backup (control-api restore --config FILE --from BACKUP), or save what \
+         can be read, as docs/OPERATIONS.md says under Recovery",
+        path.display()
+    )]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What was found.
+        what: String,
+    },
+    /// The file is a database of something else.
+    #[error(
+        "{} is a database, but not of control-api: set database.path to another file",
+        path.display()
+    )]
+    Foreign {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// Writes that were answered are not in the file.
+    #[error(
+        "the database {} ends at {ends}, but writes were answered up to {noted}: its -wal file was \
+         cut short or taken away, or an older file was put in its place. Nothing was changed. Put \
+         the -wal file that belongs to it back if there is one, else restore a backup (control-api \
+         restore --config FILE --from BACKUP), or go on without those writes (control-api doctor \
+         --config FILE --fix)",
+        path.display()
+    )]
+    LostWrites {
+        /// Which file.
+        path: PathBuf,
+        /// The last write that it has, as RFC 3339; `nothing` if it has none.
+        ends: String,
+        /// The last write that was answered.
+        noted: Utc,
+    },
+    /// There is no database where one was in use.
+    #[error(
+        "the database {} is not there, though it was in use until {noted}: put it back, or restore \
+         a backup (control-api restore --config FILE --from BACKUP). To begin with an empty \
+         one, remove the file of the same name with .lock behind it",
+        path.display()
+    )]
+    Gone {
+        /// Which file.
+        path: PathBuf,
+        /// The last write that was answered.
+        noted: Utc,
+    },
     /// A migration failed; the database is as it was before it.
     #[error("migration {name} failed")]
     Migration {
@@ -61,6 +115,30 @@ pub enum OpenError {
         /// What the system said.
         source: Source,
     },
+}
+
+impl OpenError {
+    /// What SQLite said of the file, or of what is in it.
+    pub(crate) fn of(path: &Path, source: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        if is_damage(&source) {
+            let what = source.to_string();
+            return Self::Damaged { path, what };
+        }
+        Self::Open {
+            path,
+            source: source.into(),
+        }
+    }
+}
+
+/// Whether SQLite speaks of what is in the file, rather than of getting at it.
+pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+    matches!(
+        error.sqlite_error_code(),
+        Some(DatabaseCorrupt | NotADatabase)
+    )
 }
 
 /// A read or a write failed.
@@ -104,8 +182,8 @@ impl StoreError {
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         match error {
-            rusqlite::Error::FromSqlConversionFailure(column, _, source) => Self::Corrupt {
-                what: format!("column {column}: {source}"),
+            rusqlite::Error::FromSqlConversionFailure(_, _, source) => Self::Corrupt {
+                what: source.to_string(),
             },
             other => Self::Database {
                 source: other.into(),

@@ -10,7 +10,7 @@ use rusqlite::types::Value;
 use rusqlite::{OptionalExtension as _, params_from_iter};
 
 use crate::blocks;
-use crate::codec::text;
+use crate::codec::{readable, text};
 use crate::conn::ReadConn;
 use crate::error::StoreError;
 pub use crate::record::IpRow;
@@ -113,7 +113,7 @@ pub fn list(
     }
     let mut statement = conn.sql().prepare_cached(&sql)?;
     let rows = statement.query_map(params_from_iter(values), read)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    Ok(readable(rows)?)
 }
 
 /// How many addresses `filter` means.

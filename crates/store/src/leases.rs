@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension as _, params};
 use serde_json::json;
 
 use crate::advance::{NotAdvanced, advance};
-use crate::codec::{address, maybe, text, utc, word};
+use crate::codec::{address, maybe, named, readable, text, utc, word};
 use crate::conn::{ReadConn, WriteTx};
 use crate::error::StoreError;
 use crate::events::{self, NewEvent, Severity};
@@ -159,18 +159,22 @@ pub(crate) const ORDERS: &str = "SELECT o.claim_no, o.kind, o.tries, o.not_befor
 pub fn orders(conn: &ReadConn<'_>) -> Result<Vec<Order>, StoreError> {
     let mut statement = conn.sql().prepare_cached(ORDERS)?;
     let rows = statement.query_map([], |row| {
-        Ok(Order {
-            claim: ClaimNo(row.get("claim_no")?),
-            call: word(row, "kind", Call::parse)?,
-            tries: row.get("tries")?,
-            not_before: utc(row, "not_before")?,
-            address: address(row, "address")?,
-            ip: row.get::<_, Option<i64>>("ip_id")?.map(IpId),
-            port: text(row, "port_id", PortId::parse)?,
-            fip: maybe(row, "fip_id", FipId::parse)?,
-        })
+        named("leases", row.get::<_, i64>("claim_no")?, order(row))
     })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    Ok(readable(rows)?)
+}
+
+fn order(row: &rusqlite::Row<'_>) -> rusqlite::Result<Order> {
+    Ok(Order {
+        claim: ClaimNo(row.get("claim_no")?),
+        call: word(row, "kind", Call::parse)?,
+        tries: row.get("tries")?,
+        not_before: utc(row, "not_before")?,
+        address: address(row, "address")?,
+        ip: row.get::<_, Option<i64>>("ip_id")?.map(IpId),
+        port: text(row, "port_id", PortId::parse)?,
+        fip: maybe(row, "fip_id", FipId::parse)?,
+    })
 }
 
 /// Is an association still wanted, so late that the call is about to be made?
@@ -355,8 +359,8 @@ pub(crate) fn wake_holders(tx: &mut WriteTx<'_>) -> Result<(), StoreError> {
     let holders: Vec<ValidatorId> = tx
         .sql()
         .prepare_cached(SQL)?
-        .query_map([], |row| text(row, 0, ValidatorId::parse))?
-        .collect::<Result<_, _>>()?;
+        .query_map([], |row| text(row, 0, ValidatorId::parse))
+        .and_then(readable)?;
     for holder in holders {
         tx.hint(Hint::Validator(holder));
     }
@@ -387,7 +391,7 @@ pub fn ports(conn: &ReadConn<'_>) -> Result<Vec<PortId>, StoreError> {
     const SQL: &str = "SELECT port_id FROM leases UNION SELECT port_id FROM validators";
     let mut statement = conn.sql().prepare_cached(SQL)?;
     let rows = statement.query_map([], |row| text(row, 0, PortId::parse))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    Ok(readable(rows)?)
 }
 
 /// Whether anything is, or may be, on our ports.
@@ -411,17 +415,21 @@ pub fn held(conn: &ReadConn<'_>) -> Result<Vec<Held>, StoreError> {
          EXISTS (SELECT 1 FROM outbox o WHERE o.claim_no = l.claim_no) AS busy FROM leases l";
     let mut statement = conn.sql().prepare_cached(SQL)?;
     let rows = statement.query_map([], |row| {
-        Ok(Held {
-            claim: ClaimNo(row.get("claim_no")?),
-            address: address(row, "address")?,
-            port: text(row, "port_id", PortId::parse)?,
-            fip: maybe(row, "fip_id", FipId::parse)?,
-            attached: row.get("attached")?,
-            busy: row.get("busy")?,
-            changed_at: utc(row, "changed_at")?,
-        })
+        named("leases", row.get::<_, i64>("claim_no")?, holding(row))
     })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    Ok(readable(rows)?)
+}
+
+fn holding(row: &rusqlite::Row<'_>) -> rusqlite::Result<Held> {
+    Ok(Held {
+        claim: ClaimNo(row.get("claim_no")?),
+        address: address(row, "address")?,
+        port: text(row, "port_id", PortId::parse)?,
+        fip: maybe(row, "fip_id", FipId::parse)?,
+        attached: row.get("attached")?,
+        busy: row.get("busy")?,
+        changed_at: utc(row, "changed_at")?,
+    })
 }
 
 /// Takes charge of what hangs on our port without an owner: a lease of its own, already to be

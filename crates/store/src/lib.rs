@@ -7,6 +7,7 @@
 
 mod advance;
 pub mod agents;
+pub mod backup;
 mod blocks;
 #[cfg(feature = "bulk")]
 pub mod bulk;
@@ -14,13 +15,16 @@ pub mod check_types;
 mod codec;
 mod conn;
 pub mod cycle;
+pub mod doctor;
 mod error;
 pub mod events;
 pub mod export;
 mod hint;
 pub mod identity;
+mod integrity;
 pub mod ips;
 pub mod leases;
+mod lock;
 mod migrate;
 pub mod notifications;
 pub mod peek;
@@ -29,10 +33,12 @@ mod plans;
 pub mod queue;
 mod record;
 pub mod registry;
+pub mod restore;
 pub mod results;
 pub mod retention;
 pub mod runtime;
 pub mod scan;
+mod schema;
 pub mod seed;
 pub mod settings;
 pub mod sites;
@@ -40,7 +46,6 @@ pub mod targets;
 pub mod validators;
 mod writer;
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -75,7 +80,7 @@ pub struct Store {
     writer: writer::Writer,
     readers: r2d2::Pool<SqliteConnectionManager>,
     /// Held as long as any clone lives; the system gives it back however the process ends.
-    _lock: Arc<File>,
+    _lock: Arc<lock::Lock>,
 }
 
 impl Store {
@@ -90,19 +95,20 @@ impl Store {
         rules: Rules,
         on_commit: OnCommit,
     ) -> Result<Self, OpenError> {
-        let lock = Arc::new(conn::lock(path)?);
-        let mut write = conn::open_writer(path)?;
+        let lock = Arc::new(lock::Lock::take(path)?);
+        let mut write = open_checked(path, &lock)?;
         migrate::migrate(&mut write)?;
-        catch_up(&mut write).map_err(|source| OpenError::Open {
-            path: path.to_owned(),
-            source: source.into(),
-        })?;
+        catch_up(&mut write).map_err(|source| OpenError::of(path, source))?;
         let manager = conn::reader_manager(path);
         let readers = r2d2::Pool::builder().max_size(READERS).build(manager);
         let readers = readers.map_err(|source| OpenError::Readers {
             source: source.into(),
         })?;
-        let writer = writer::Writer::start(write, clock, rules, on_commit)?;
+        let pen = lock::Lock::pen(path).map_err(|source| OpenError::Open {
+            path: path.to_owned(),
+            source: source.into(),
+        })?;
+        let writer = writer::Writer::start(write, pen, clock, rules, on_commit)?;
         Ok(Self {
             writer,
             readers,
@@ -184,6 +190,23 @@ impl Store {
     pub async fn closed(&self) {
         self.writer.closed().await;
     }
+}
+
+/// Opens the one connection that writes, and looks at what is there before anything is changed.
+fn open_checked(path: &Path, lock: &lock::Lock) -> Result<rusqlite::Connection, OpenError> {
+    let is_new = std::fs::metadata(path).map_or(true, |file| file.len() == 0);
+    if let Some(noted) = lock.noted().filter(|_| is_new) {
+        return Err(OpenError::Gone {
+            path: path.to_owned(),
+            noted,
+        });
+    }
+    if !is_new {
+        // A connection that cannot write leaves file and log as they are when it closes.
+        let look = conn::open_to_look(path).map_err(|source| OpenError::of(path, source))?;
+        integrity::at_start(path, &look, lock)?;
+    }
+    conn::open_writer(path)
 }
 
 /// Works in what a migration, or another program, has left to the first commit.

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::error::OpenError;
+use crate::schema;
 
 /// All migrations in order; the n-th (from 1) makes version n.
 const MIGRATIONS: &[(&str, &str)] = &[
@@ -40,6 +41,18 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ),
 ];
 
+/// The latest version that this program knows.
+pub(crate) fn known() -> i64 {
+    i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
+}
+
+/// The migrations that make `version`.
+pub(crate) fn up_to(version: i64) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    MIGRATIONS
+        .iter()
+        .take(usize::try_from(version).unwrap_or_default())
+}
+
 /// Brings the database to this program's version.
 ///
 /// A version that cannot be read is an error, not version 0: creating tables over an unreadable
@@ -51,11 +64,8 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), OpenError> {
             source: source.into(),
         }
     };
-    let version = |connection: &Connection| {
-        connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
-    };
-    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
-    let found = version(connection).map_err(failed("user_version"))?;
+    let known = known();
+    let found = schema::version(connection).map_err(failed("user_version"))?;
     if known < found {
         return Err(OpenError::Newer { found, known });
     }

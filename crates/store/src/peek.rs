@@ -4,25 +4,47 @@
 use std::path::Path;
 
 use civ_types::{PortId, ValidatorId};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
-use crate::codec::text;
+use crate::conn::{self, ReadConn};
 use crate::error::StoreError;
+use crate::{schema, validators as table};
+
+/// A database that is only read.
+#[derive(Debug)]
+pub struct Look(Connection);
+
+impl Look {
+    /// Opens it. What a read needs must be there: the schema is not brought to this version.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the file cannot be read, or is no database.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let connection = conn::open_to_look(path)?;
+        // Opening reads nothing yet.
+        schema::version(&connection)?;
+        Ok(Self(connection))
+    }
+
+    /// Carries out `job` in a snapshot of its own.
+    ///
+    /// # Errors
+    /// What `job` returns, or [`StoreError`] of the database.
+    pub fn read<T, E: From<StoreError>>(
+        &self,
+        job: impl FnOnce(&ReadConn<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let snapshot = self.0.unchecked_transaction().map_err(StoreError::from)?;
+        job(&ReadConn::new(&snapshot))
+    }
+}
 
 /// The validators that the database holds, and their ports, in order of name.
 ///
 /// # Errors
 /// [`StoreError`]: the file cannot be read, or is no database of this product.
 pub fn validators(path: &Path) -> Result<Vec<(ValidatorId, PortId)>, StoreError> {
-    const SQL: &str = "SELECT validator_id, port_id FROM validators ORDER BY validator_id";
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
-    let mut statement = connection.prepare(SQL)?;
-    let rows = statement.query_map([], |row| {
-        let id = text(row, "validator_id", ValidatorId::parse)?;
-        Ok((id, text(row, "port_id", PortId::parse)?))
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    Look::open(path)?.read(table::ports)
 }
 
 #[cfg(test)]

@@ -207,8 +207,7 @@ fn free(
         ))
     })?;
     let mut free = BTreeMap::new();
-    for row in rows {
-        let (id, port) = row?;
+    for (id, port) in codec::readable(rows)? {
         if fresh.contains_key(&id) {
             free.insert(id, port);
         }
@@ -226,7 +225,8 @@ fn waiting(tx: &WriteTx<'_>, limit: usize) -> Result<Vec<Waiting>, StoreError> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut statement = tx.sql().prepare_cached(WAITING)?;
     let rows = statement.query_map([limit], |row| {
-        let avoid = maybe(row, "avoid_validator", ValidatorId::parse)?;
+        // What cannot be is found when the whole row is read.
+        let avoid = maybe(row, "avoid_validator", ValidatorId::parse).unwrap_or_default();
         Ok(Waiting {
             ip: IpId(row.get("id")?),
             avoid,
@@ -254,6 +254,7 @@ pub fn claim(
     }
     let waiting = waiting(tx, free.len().min(max))?;
     let claims = plan_claims(&waiting, &free);
+    let mut n_made = 0;
     for (ip, place) in &claims {
         let claim = runtime::mint_claim(tx)?;
         let order = Order::Claim {
@@ -261,12 +262,20 @@ pub fn claim(
             place: place.clone(),
         };
         match advance(tx, *ip, &Event::Order(order)) {
-            Ok(_) => identity::give(tx, claim, &nonce())?,
+            Ok(_) => {
+                identity::give(tx, claim, &nonce())?;
+                n_made += 1;
+            }
+            // One row that cannot be must not keep others from being claimed.
+            Err(NotAdvanced::Store(StoreError::Corrupt { what })) => {
+                codec::complain(&what);
+                put_behind(tx, *ip)?;
+            }
             Err(NotAdvanced::Store(error)) => return Err(error),
             Err(refused) => return Err(StoreError::corrupt(refused.to_string())),
         }
     }
-    Ok(claims.len())
+    Ok(n_made)
 }
 
 /// What is due. In reach of the test that looks at its plan.
@@ -299,6 +308,15 @@ pub fn tick(tx: &mut WriteTx<'_>, max: u32) -> Result<usize, StoreError> {
         }
     }
     Ok(due.len())
+}
+
+/// Lets the others be claimed first; the state of the row is left as it is, for a person to see.
+fn put_behind(tx: &WriteTx<'_>, ip: IpId) -> Result<(), StoreError> {
+    const SQL: &str = "UPDATE ips SET sequence = ?2 WHERE id = ?1";
+    tx.sql()
+        .prepare_cached(SQL)?
+        .execute(params![ip.0, end(tx)?])?;
+    Ok(())
 }
 
 /// Makes a row due again later; its state is left as it is, for a person to look at.

@@ -1,11 +1,11 @@
 //! The row of an address in the queue, to and from the machine's [`Row`].
 
-use civ_orch::attempt::{Cause, Head, Place, Retries, Row, Stamps, StateName};
+use civ_orch::attempt::{Attempt, Cause, Head, Place, Retries, Row, Stamps, StateName};
 use civ_orch::expected::Verdict;
 use civ_types::{AttemptNo, ClaimNo, CycleId, FipId, IpId, PortId, Utc, ValidatorId};
 use rusqlite::{OptionalExtension as _, named_params};
 
-use crate::codec::{address, maybe, maybe_utc, maybe_word, micros, utc, word};
+use crate::codec::{address, maybe, maybe_utc, maybe_word, micros, named, utc, word};
 use crate::conn::{ReadConn, WriteTx};
 use crate::error::StoreError;
 
@@ -74,7 +74,22 @@ fn head(row: &rusqlite::Row<'_>) -> rusqlite::Result<Head> {
     })
 }
 
+/// Whether the machine could have written the row.
+pub(crate) fn check(row: &rusqlite::Row<'_>) -> rusqlite::Result<()> {
+    let stored = read(row)?;
+    let id = stored.attempt.head.ip.0;
+    let made = Attempt::from_row(stored.attempt);
+    let wrong = |why| {
+        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(why))
+    };
+    named("ips", id, made.map(drop).map_err(wrong))
+}
+
 pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<IpRow> {
+    named("ips", row.get::<_, i64>("id")?, columns(row))
+}
+
+fn columns(row: &rusqlite::Row<'_>) -> rusqlite::Result<IpRow> {
     Ok(IpRow {
         attempt: Row {
             head: head(row)?,

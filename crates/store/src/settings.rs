@@ -6,10 +6,11 @@ use civ_orch::expected::{Configured, Site};
 use civ_types::{CheckName, SiteId};
 use rusqlite::Row;
 
-use crate::codec::text;
+use crate::codec::{named, readable, text};
 use crate::conn::{ReadConn, WriteTx};
 use crate::error::StoreError;
 use crate::hint::Hint;
+use crate::targets;
 use crate::{leases, queue};
 
 /// An enabled check type as it is handed out.
@@ -67,13 +68,15 @@ pub fn inbound(conn: &ReadConn<'_>) -> Result<Inbound, StoreError> {
     const SQL: &str =
         "SELECT inbound_ports, inbound_closed_ports, inbound_icmp FROM settings WHERE id = 1";
     let mut statement = conn.sql().prepare_cached(SQL)?;
-    Ok(statement.query_row([], |row| {
-        Ok(Inbound {
-            ports: json(row, "inbound_ports")?,
-            closed_ports: json(row, "inbound_closed_ports")?,
-            icmp: row.get("inbound_icmp")?,
-        })
-    })?)
+    Ok(statement.query_row([], |row| named("settings", 1, read_inbound(row)))?)
+}
+
+pub(crate) fn read_inbound(row: &Row<'_>) -> rusqlite::Result<Inbound> {
+    Ok(Inbound {
+        ports: json(row, "inbound_ports")?,
+        closed_ports: json(row, "inbound_closed_ports")?,
+        icmp: row.get("inbound_icmp")?,
+    })
 }
 
 /// The enabled check types with their targets, in order of name.
@@ -86,11 +89,16 @@ pub fn check_types(conn: &ReadConn<'_>) -> Result<Vec<CheckType>, StoreError> {
     let groups: BTreeMap<String, Vec<String>> = conn
         .sql()
         .prepare_cached("SELECT name, targets FROM target_groups")?
-        .query_map([], |row| Ok((row.get("name")?, json(row, "targets")?)))?
-        .collect::<Result<_, _>>()?;
+        .query_map([], |row| {
+            targets::read(row).map(|group| (group.name, group.targets))
+        })
+        .and_then(readable)?
+        .into_iter()
+        .collect();
     let mut statement = conn.sql().prepare_cached(SQL)?;
     let rows = statement.query_map([], |row| {
-        let names: Vec<String> = json(row, "groups")?;
+        let key: String = row.get("name")?;
+        let names: Vec<String> = named("check_types", key, json(row, "groups"))?;
         let mut targets = Vec::new();
         for target in names.iter().filter_map(|name| groups.get(name)).flatten() {
             if !targets.contains(target) {
@@ -104,7 +112,7 @@ pub fn check_types(conn: &ReadConn<'_>) -> Result<Vec<CheckType>, StoreError> {
             options: row.get("options")?,
         })
     })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    Ok(readable(rows)?)
 }
 
 /// Names of sites in order of slot.

@@ -3,7 +3,7 @@
 use civ_types::CheckName;
 use rusqlite::{OptionalExtension as _, params};
 
-use crate::codec::text;
+use crate::codec::{named, readable, text};
 use crate::conn::{ReadConn, WriteTx};
 use crate::error::StoreError;
 use crate::queue;
@@ -18,11 +18,10 @@ pub struct TargetGroup {
     pub targets: Vec<String>,
 }
 
-fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<TargetGroup> {
-    Ok(TargetGroup {
-        name: row.get("name")?,
-        targets: json(row, "targets")?,
-    })
+pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<TargetGroup> {
+    let name: String = row.get("name")?;
+    let targets = named("target_groups", &name, json(row, "targets"))?;
+    Ok(TargetGroup { name, targets })
 }
 
 /// All groups, in order of name.
@@ -33,7 +32,7 @@ pub fn list(conn: &ReadConn<'_>) -> Result<Vec<TargetGroup>, StoreError> {
     const SQL: &str = "SELECT name, targets FROM target_groups ORDER BY name";
     let mut statement = conn.sql().prepare_cached(SQL)?;
     let rows = statement.query_map([], read)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    Ok(readable(rows)?)
 }
 
 /// One group.

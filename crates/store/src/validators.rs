@@ -4,7 +4,7 @@ use civ_orch::attempt::StateName;
 use civ_types::{IpId, PortId, Utc, ValidatorId};
 use rusqlite::{OptionalExtension as _, params};
 
-use crate::codec::{maybe_utc, maybe_word, text, utc};
+use crate::codec::{maybe_utc, maybe_word, named, readable, text, utc};
 use crate::conn::{ReadConn, WriteTx};
 use crate::error::StoreError;
 use crate::hint::Hint;
@@ -65,25 +65,30 @@ pub fn list(conn: &ReadConn<'_>) -> Result<Vec<ValidatorRow>, StoreError> {
          ORDER BY v.validator_id";
     let mut statement = conn.sql().prepare_cached(SQL)?;
     let rows = statement.query_map([], |row| {
-        let ip = row.get::<_, Option<i64>>("ip_id")?.map(IpId);
-        let state = maybe_word(row, "ip_state", StateName::parse)?;
-        Ok(ValidatorRow {
-            id: text(row, "validator_id", ValidatorId::parse)?,
-            port: text(row, "port_id", PortId::parse)?,
-            hostname: row.get("hostname")?,
-            agent_version: row.get("agent_version")?,
-            registered: row.get("registered")?,
-            last_seen_at: maybe_utc(row, "last_seen_at")?,
-            owns: ip.zip(state),
-            silenced_at: maybe_utc(row, "silenced_at")?,
-            releasing: row.get("is_releasing")?,
-            paused_why: row.get("paused_why")?,
-            paused_until: maybe_utc(row, "paused_until")?,
-            created_at: utc(row, "created_at")?,
-            updated_at: utc(row, "updated_at")?,
-        })
+        let key: String = row.get("validator_id")?;
+        named("validators", key, read(row))
     })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    Ok(readable(rows)?)
+}
+
+fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<ValidatorRow> {
+    let ip = row.get::<_, Option<i64>>("ip_id")?.map(IpId);
+    let state = maybe_word(row, "ip_state", StateName::parse)?;
+    Ok(ValidatorRow {
+        id: text(row, "validator_id", ValidatorId::parse)?,
+        port: text(row, "port_id", PortId::parse)?,
+        hostname: row.get("hostname")?,
+        agent_version: row.get("agent_version")?,
+        registered: row.get("registered")?,
+        last_seen_at: maybe_utc(row, "last_seen_at")?,
+        owns: ip.zip(state),
+        silenced_at: maybe_utc(row, "silenced_at")?,
+        releasing: row.get("is_releasing")?,
+        paused_why: row.get("paused_why")?,
+        paused_until: maybe_utc(row, "paused_until")?,
+        created_at: utc(row, "created_at")?,
+        updated_at: utc(row, "updated_at")?,
+    })
 }
 
 /// Whether an agent has registered for this validator; `None` if there is no such validator.
@@ -210,6 +215,20 @@ pub fn other_on_port(
     Ok(statement
         .query_row(params![port.as_str(), id.as_str()], read)
         .optional()?)
+}
+
+/// All validators and their ports, in order of name; what cannot be is passed over.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn ports(conn: &ReadConn<'_>) -> Result<Vec<(ValidatorId, PortId)>, StoreError> {
+    const SQL: &str = "SELECT validator_id, port_id FROM validators ORDER BY validator_id";
+    let mut statement = conn.sql().prepare_cached(SQL)?;
+    let rows = statement.query_map([], |row| {
+        let id = text(row, "validator_id", ValidatorId::parse)?;
+        Ok((id, text(row, "port_id", PortId::parse)?))
+    })?;
+    Ok(readable(rows)?)
 }
 
 /// Adds a validator; neither its name nor its port may be taken.

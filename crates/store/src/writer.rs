@@ -7,13 +7,14 @@
 use std::sync::Arc;
 use std::thread;
 
-use civ_types::Clock;
+use civ_types::{Clock, Utc};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::conn::WriteTx;
 use crate::error::{OpenError, StoreError};
 use crate::hint::Hint;
+use crate::lock::Note;
 use crate::{OnCommit, Rules, blocks, runtime};
 
 /// Jobs that may wait. A full queue makes callers wait, which is the back-pressure that a slow
@@ -62,6 +63,7 @@ pub(crate) struct Writer {
 impl Writer {
     pub(crate) fn start(
         connection: Connection,
+        note: Note,
         clock: Arc<dyn Clock>,
         rules: Rules,
         on_commit: OnCommit,
@@ -70,6 +72,7 @@ impl Writer {
         let (life, alive) = watch::channel(());
         let mut desk = Desk {
             connection,
+            note,
             clock,
             rules,
             on_commit,
@@ -137,6 +140,7 @@ fn ended() -> StoreError {
 
 struct Desk {
     connection: Connection,
+    note: Note,
     clock: Arc<dyn Clock>,
     rules: Rules,
     on_commit: OnCommit,
@@ -176,15 +180,11 @@ impl Desk {
     fn commit(&mut self, group: Vec<Job>) {
         let mut answers = Vec::with_capacity(group.len());
         let mut hints = Vec::new();
-        match carry_out(
-            &mut self.connection,
-            group,
-            self.clock.as_ref(),
-            self.rules,
-            &mut answers,
-            &mut hints,
-        ) {
-            Ok(()) => {
+        match self.carry_out(group, &mut answers, &mut hints) {
+            Ok(alive) => {
+                if let Some(at) = alive {
+                    self.note.write(at);
+                }
                 (self.on_commit)(hints);
                 answers.into_iter().for_each(|answer| answer(Ok(())));
             }
@@ -198,60 +198,65 @@ impl Desk {
             }
         }
     }
-}
 
-fn carry_out(
-    connection: &mut Connection,
-    group: Vec<Job>,
-    clock: &dyn Clock,
-    rules: Rules,
-    answers: &mut Vec<Answer>,
-    hints: &mut Vec<Hint>,
-) -> rusqlite::Result<()> {
-    let now = clock.now();
-    let is_alone = group.len() == 1;
-    let mut group = group.into_iter();
-    let mut begin = || {
-        let mut is_kept = false;
-        let mut whole = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        for job in group.by_ref() {
-            if is_alone {
-                let mut tx = WriteTx::new(&whole, now, rules);
+    /// Says the moment that stands in the database as its last sign of life, if that has changed.
+    fn carry_out(
+        &mut self,
+        group: Vec<Job>,
+        answers: &mut Vec<Answer>,
+        hints: &mut Vec<Hint>,
+    ) -> rusqlite::Result<Option<Utc>> {
+        let (now, rules) = (self.clock.now(), self.rules);
+        let is_alone = group.len() == 1;
+        let mut group = group.into_iter();
+        let mut begin = || {
+            let mut is_kept = false;
+            let mut whole = self
+                .connection
+                .transaction_with_behavior(TransactionBehavior::Immediate)?;
+            for job in group.by_ref() {
+                if is_alone {
+                    let mut tx = WriteTx::new(&whole, now, rules);
+                    let (keep, answer) = (job.work)(&mut tx);
+                    let told = tx.into_hints();
+                    answers.push(answer);
+                    if !keep {
+                        whole.rollback()?;
+                        return Ok(None);
+                    }
+                    hints.extend(told);
+                    is_kept = true;
+                    break;
+                }
+                let part = whole.savepoint()?;
+                let mut tx = WriteTx::new(&part, now, rules);
                 let (keep, answer) = (job.work)(&mut tx);
                 let told = tx.into_hints();
                 answers.push(answer);
-                if !keep {
-                    return whole.rollback();
+                is_kept |= keep;
+                if keep {
+                    part.commit()?;
+                    hints.extend(told);
+                } else {
+                    part.finish()?;
                 }
-                hints.extend(told);
-                is_kept = true;
-                break;
             }
-            let part = whole.savepoint()?;
-            let mut tx = WriteTx::new(&part, now, rules);
-            let (keep, answer) = (job.work)(&mut tx);
-            let told = tx.into_hints();
-            answers.push(answer);
-            is_kept |= keep;
-            if keep {
-                part.commit()?;
-                hints.extend(told);
-            } else {
-                part.finish()?;
+            // A start that is refused undoes its move of the deadlines: it must not pass for a sign
+            // of life either, or the next start would move them by too little.
+            // By the clock as it is then: a job may have followed a jump of it.
+            let alive = is_kept.then(|| self.clock.now());
+            if let Some(at) = alive {
+                runtime::touch(&whole, at)?;
+                self.note.make_way(at);
             }
-        }
-        // A start that is refused undoes its move of the deadlines: it must not pass for a sign of
-        // life either, or the next start would move them by too little.
-        if is_kept {
-            // By the clock as it is now: a job may have followed a jump of it.
-            runtime::touch(&whole, clock.now())?;
-        }
-        blocks::settle(&whole)?;
-        whole.commit()
-    };
-    let outcome = begin();
-    // Jobs behind the one at which the database failed were not begun: their callers are told by
-    // the dropped channel, which is an error too.
-    drop(group);
-    outcome
+            blocks::settle(&whole)?;
+            whole.commit()?;
+            Ok(alive)
+        };
+        let outcome = begin();
+        // Jobs behind the one at which the database failed were not begun: their callers are told
+        // by the dropped channel, which is an error too.
+        drop(group);
+        outcome
+    }
 }

@@ -42,6 +42,22 @@ impl Utc {
         Ok(Self(moment.as_microsecond()))
     }
 
+    /// `20261201T033411Z`: for names of files, which sort by it. Cut to the second.
+    #[must_use]
+    pub fn compact(self) -> String {
+        Timestamp::from_microsecond(self.0).map_or_else(
+            |_beyond| self.0.to_string(),
+            |moment| moment.strftime("%Y%m%dT%H%M%SZ").to_string(),
+        )
+    }
+
+    /// The other way round; `None` for any other text.
+    #[must_use]
+    pub fn parse_compact(text: &str) -> Option<Self> {
+        let moment = Self::parse(text).ok()?;
+        (moment.compact() == text).then_some(moment)
+    }
+
     /// This moment plus whole seconds; stops at the end of time instead of wrapping.
     #[must_use]
     pub const fn plus_secs(self, secs: u32) -> Self {

@@ -68,6 +68,28 @@ fn counts(status: &Value, out: Output) -> String {
         let lines = table.lines().skip(1);
         lines.for_each(|line| text.push_str(&format!("  {line}\n")));
     }
+    if let Some(backup) = status.get("backup") {
+        text.push_str(&format!("\nbackup\n{}", backups(backup, out)));
+    }
+    text
+}
+
+/// The latest backup, the next one, and why the last try failed.
+fn backups(backup: &Value, out: Output) -> String {
+    const COLUMNS: &[Column] = &[("", "word", Kind::Word), ("", "at", Kind::Time)];
+    let of = |name: &str| backup.get(name).cloned().unwrap_or(Value::Null);
+    let row = |word: &str, name: &str| serde_json::json!({"word": word, "at": of(name)});
+    let mut rows = vec![row("last", "last_at"), row("next", "next_at")];
+    if !of("error").is_null() {
+        rows.push(row("failed", "failed_at"));
+    }
+    let table = table::table(&rows, COLUMNS, out);
+    let mut text = String::new();
+    let lines = table.lines().skip(1);
+    lines.for_each(|line| text.push_str(&format!("  {line}\n")));
+    if let Value::String(error) = of("error") {
+        text.push_str(&format!("  {error}\n"));
+    }
     text
 }
 
@@ -102,5 +124,16 @@ mod tests {
             "addresses   12\nvalidators  2\n\nby state\n  awaiting_self_check  2\n  queued  ";
         assert!(text.starts_with(begin), "{text}");
         assert!(text.contains("\nby result\n"), "{text}");
+        assert!(!text.contains("backup"), "{text}");
+        let backup = json!({"backup": {
+            "last_at": null, "next_at": "2026-12-01T03:34:11.000000Z",
+            "error": "no room", "failed_at": "2026-12-01T03:19:11.000000Z",
+        }});
+        let text = counts(&backup, out);
+        assert!(text.contains("\nbackup\n  last"), "{text}");
+        assert!(
+            text.contains("  failed") && text.ends_with("\n  no room\n"),
+            "{text}"
+        );
     }
 }

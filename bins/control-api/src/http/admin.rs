@@ -26,7 +26,10 @@ type Answered<T> = Result<Json<T>, ApiError>;
     responses((status = 200, description = "Counts.", body = Status))
 )]
 pub(super) async fn status(State(web): State<Web>) -> Answered<Status> {
-    Ok(Json(view::status(web.app.counts().await?)))
+    Ok(Json(view::status(
+        web.app.counts().await?,
+        web.app.backups(),
+    )))
 }
 
 /// All validators

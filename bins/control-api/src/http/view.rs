@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use civ_orch::attempt::{Outcome, StateName};
 use civ_orch::cycle::{Cycle, Outcome as RoundOutcome};
 use civ_orch::scan::Scan;
-use civ_proto::admin::{Enqueued, ResultCounts, Status};
+use civ_proto::admin::{Backup, Enqueued, ResultCounts, Status};
 use civ_proto::config::{CheckTypeEntry, SiteEntry, ValidatorEntry};
 use civ_proto::jobs::{AutoCycle, ScanStatus, Scanned};
 use civ_proto::read_model;
@@ -13,6 +13,7 @@ use civ_proto::registry::{RegistryEntry, RegistryHistory};
 use civ_types::{Address, Utc};
 
 use super::error::ApiError;
+use crate::app::backup::BackupStatus;
 use crate::app::config::CheckType;
 use crate::app::ips::{self, Details};
 use crate::app::registry::{History, Known};
@@ -243,7 +244,7 @@ pub(super) fn auto_cycle(cycle: &Cycle) -> AutoCycle {
     }
 }
 
-pub(super) fn status(counts: Counts) -> Status {
+pub(super) fn status(counts: Counts, backups: Option<BackupStatus>) -> Status {
     let of = |results: &BTreeMap<String, u64>, outcome: Outcome| {
         results.get(outcome.as_str()).copied().unwrap_or(0)
     };
@@ -257,5 +258,17 @@ pub(super) fn status(counts: Counts) -> Status {
         },
         total_validators: counts.validators,
         ips_by_state: counts.states,
+        backup: backups.map(backup),
+    }
+}
+
+fn backup(of: BackupStatus) -> Backup {
+    Backup {
+        last_at: time(of.last_at),
+        last_file: of.last_file.map(|file| file.display().to_string()),
+        last_bytes: of.last_bytes,
+        next_at: time(of.next_at),
+        error: of.error,
+        failed_at: time(of.failed_at),
     }
 }

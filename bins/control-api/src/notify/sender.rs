@@ -261,6 +261,7 @@ mod tests {
                 signs: crate::app::Signs::default(),
                 metrics: crate::metrics::Metrics::default(),
                 scans: Arc::default(),
+                backups: None,
             }),
             http: crate::notify::client().unwrap(),
             receiver: Arc::new(settings.notifications[0].clone()),

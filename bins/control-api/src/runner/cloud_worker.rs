@@ -320,6 +320,17 @@ async fn release(runner: &Runner, order: &Order) -> Result<(), StoreError> {
     }
 }
 
+/// Tries every release that is to be made, once, and no association; says how many are left.
+pub(super) async fn release_all(runner: &Runner) -> Result<usize, StoreError> {
+    let is_release = |order: &Order| order.call == Call::Release;
+    let orders = runner.app.read(leases::orders).await?;
+    for order in orders.iter().filter(|order| is_release(order)) {
+        release(runner, order).await?;
+    }
+    let left = runner.app.read(leases::orders).await?;
+    Ok(left.iter().filter(|order| is_release(order)).count())
+}
+
 /// Our own pause, or the longer one that the cloud asks for, within bounds.
 fn after(fault: &Fault, pause: Duration) -> Duration {
     match fault {

@@ -10,15 +10,16 @@ use civ_orch::backoff::pause;
 use civ_orch::reconcile::{Held, Repair, Seen, reconcile};
 use civ_store::{StoreError, leases};
 
-use super::Runner;
 use super::gate::jitter;
+use super::{Runner, cloud_worker};
 
 /// After trouble the comparison waits this many request times: a write whose answer was lost has
 /// landed by then, or never will.
 const SETTLE_REQUESTS: u32 = 2;
 
+/// Why cloud and database were not compared.
 #[derive(Debug, thiserror::Error)]
-enum NotReconciled {
+pub(crate) enum NotReconciled {
     #[error("the cloud could not be read")]
     Cloud(#[from] Fault),
     #[error("the database failed")]
@@ -70,6 +71,15 @@ pub(super) async fn run(runner: Runner) {
                 }
             }
         }
+    }
+}
+
+impl Runner {
+    /// One comparison, and one try of every release that is to be made; says how many are still to
+    /// be. For when no task of the runner is at work.
+    pub(crate) async fn compare_and_release(&self) -> Result<usize, NotReconciled> {
+        compare(self).await?;
+        Ok(cloud_worker::release_all(self).await?)
     }
 }
 

@@ -82,6 +82,7 @@ pub(crate) fn engine(timeout: Duration, trust: Trust) -> Engine {
     let limits = Limits {
         max_concurrent: 64,
         timeout,
+        ..Limits::default()
     };
     Engine::new(limits, trust, Policy::anywhere()).unwrap()
 }

@@ -65,6 +65,7 @@ async fn many_at_once_to_one_address_and_to_many_all_get_their_replies() {
     let limits = civ_checks::Limits {
         max_concurrent: 1000,
         timeout: Duration::from_secs(5),
+        ..civ_checks::Limits::default()
     };
     let trust = crate::common::authority().trust();
     let policy = civ_checks::Policy::anywhere();
@@ -97,4 +98,34 @@ async fn an_engine_outlives_many_sockets() {
             expect_reply(&mode, &outcome);
         }
     }
+}
+
+/// All outcomes of so many checks at once, by an engine of this pace.
+async fn paced(per_second: u32, timeout: Duration, checks: usize) -> (IcmpMode, Vec<Outcome>) {
+    let limits = civ_checks::Limits {
+        timeout,
+        icmp_packets_per_second: per_second,
+        ..civ_checks::Limits::default()
+    };
+    let trust = crate::common::authority().trust();
+    let policy = civ_checks::Policy::anywhere();
+    let engine = civ_checks::Engine::new(limits, trust, policy).unwrap();
+    let checks = (0..checks).map(|_| run(&engine, Kind::Icmp, "127.0.0.1"));
+    let outcomes = futures_util::future::join_all(checks).await;
+    (engine.icmp_mode(), outcomes)
+}
+
+#[tokio::test]
+async fn echoes_leave_at_the_pace_that_was_set() {
+    let start = std::time::Instant::now();
+    let (mode, outcomes) = paced(40, Duration::from_secs(10), 20).await;
+    for outcome in &outcomes {
+        expect_reply(&mode, outcome);
+    }
+    // 60 echoes, of which one may leave at once; without a pace all is over in 300 ms.
+    let least = match mode {
+        IcmpMode::None { .. } => Duration::ZERO,
+        IcmpMode::Datagram | IcmpMode::Raw => Duration::from_millis(1400),
+    };
+    assert!(start.elapsed() >= least, "{:?}", start.elapsed());
 }

@@ -130,6 +130,7 @@ async fn waiting_for_a_slot_is_counted_apart_and_fails_nothing() {
     let limits = Limits {
         max_concurrent: 1,
         timeout: Duration::from_millis(300),
+        ..Limits::default()
     };
     let one_slot = Engine::new(limits, authority().trust(), Policy::anywhere()).unwrap();
     let silent = silent_port();
@@ -166,6 +167,7 @@ fn limits_are_checked() {
         Limits {
             max_concurrent,
             timeout,
+            ..Limits::default()
         }
         .validate()
         .unwrap_err()
@@ -173,6 +175,14 @@ fn limits_are_checked() {
     assert_eq!(refused(0, 1000), LimitsError::Concurrent(0));
     assert!(matches!(refused(1, 99), LimitsError::Timeout(_)));
     assert!(matches!(refused(1, 300_001), LimitsError::Timeout(_)));
+    for (pace, right) in [(0, false), (1, true), (1_000_000, true), (1_000_001, false)] {
+        let limits = Limits {
+            icmp_packets_per_second: pace,
+            ..Limits::default()
+        };
+        let wrong = Err(LimitsError::IcmpPackets(pace));
+        assert_eq!(limits.validate(), if right { Ok(()) } else { wrong });
+    }
     let trust = authority().trust();
     assert!(Engine::new(Limits::default(), trust, Policy::anywhere()).is_ok());
 }

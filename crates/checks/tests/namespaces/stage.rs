@@ -110,6 +110,7 @@ pub(crate) fn engine(timeout: Duration) -> Engine {
     let limits = Limits {
         max_concurrent: 64,
         timeout,
+        ..Limits::default()
     };
     let key = KeyPair::generate().unwrap();
     let root = CertificateParams::new(["test".to_owned()]).unwrap();

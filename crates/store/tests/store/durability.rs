@@ -200,9 +200,13 @@ async fn a_row_that_cannot_be_is_an_error_that_names_it() {
             None,
         )
     };
-    let wrong = world.db.read(list).await.unwrap_err();
+    // In a list it is passed over; by itself it is an error that names it.
+    assert_eq!(world.db.read(list).await.unwrap(), []);
+    let one = |conn: &civ_store::ReadConn<'_>| ips::by_id(conn, civ_types::IpId(1));
+    let wrong = world.db.read(one).await.unwrap_err();
     assert!(matches!(wrong, StoreError::Corrupt { .. }), "{wrong}");
-    assert!(wrong.to_string().contains("nonsense"), "{wrong}");
+    let text = wrong.to_string();
+    assert!(text.contains("table ips, row 1: \"nonsense\""), "{text}");
     // A word that no state has is refused by the database itself.
     assert!(sql.execute("UPDATE ips SET state = 'gone'", []).is_err());
     sql.execute("UPDATE ips SET address = '203.0.113.1'", [])

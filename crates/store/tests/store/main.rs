@@ -5,7 +5,10 @@
     reason = "a test: whatever fails here fails it"
 )]
 
+mod backups;
 mod configuration;
+mod damage;
+mod doctor;
 mod durability;
 mod identity;
 mod leases;

@@ -286,6 +286,24 @@ impl World {
         assert_eq!(self.state(address).await, StateName::Done);
     }
 
+    /// Ends the process, so to speak, and waits until its last connection is closed.
+    pub(crate) async fn end(&mut self) {
+        self.db.end();
+        let mut log = self.db.path().into_os_string();
+        log.push("-wal");
+        let log = std::path::PathBuf::from(log);
+        // Whoever closes last folds the log in, but a reader cannot.
+        civ_testkit::eventually("closed", async || {
+            let folded = self
+                .sql()
+                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+                    row.get::<_, i64>(0)
+                });
+            (folded == Ok(0) && !log.exists()).then_some(())
+        })
+        .await;
+    }
+
     /// A connection of its own, to look at and to tamper with what the store keeps to itself.
     pub(crate) fn sql(&self) -> rusqlite::Connection {
         let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE;
