@@ -21,6 +21,7 @@ lint: ## formatting and clippy, warnings are errors
 	@$(NEED) build
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked -p civ-sim --all-targets --features planted-faults -- -D warnings
 
 test: ## unit, integration, contract and documentation tests of the workspace
 	@$(NEED) build peers
@@ -117,6 +118,20 @@ abuse: ## hostile clients beside ordinary ones: figures to docs/PERFORMANCE.md
 	$(CARGO) build --locked --release -p civ-control-api -p civ-bench
 	$(TARGET)/release/civ-bench abuse --server $(TARGET)/release/control-api \
 		--json $(TARGET)/bench/abuse.json --document docs/PERFORMANCE.md
+
+.PHONY: sim sim-planted
+# `planted-faults` saves a build where both targets are made; none is active in `sim`.
+SIM_FEATURES := simulation
+sim: ## the product under random stories in one thread each, every rule checked; SEEDS=n, FROM=n
+	@$(NEED) build
+	$(CARGO) test --locked --release --quiet -p civ-sim --features $(SIM_FEATURES)
+	$(CARGO) build --locked --release -p civ-sim --features $(SIM_FEATURES)
+	$(TARGET)/release/civ-sim run --seeds $(or $(SEEDS),10000) --from $(or $(FROM),1)
+
+sim-planted: ## the same with each of the planted faults, which has to be found; ONLY=name
+	@$(NEED) build
+	$(CARGO) build --locked --release -p civ-sim --features planted-faults
+	$(TARGET)/release/civ-sim planted --seeds $(or $(SEEDS),2000) $(if $(ONLY),--only $(ONLY))
 
 doc: ## the API documentation, warnings are errors
 	@$(NEED) build

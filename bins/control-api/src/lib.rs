@@ -20,4 +20,4 @@ pub mod runner;
 mod start;
 mod tls;
 
-pub use start::{Running, run, start, start_at};
+pub use start::{Running, go_on, run, run_by_itself, start, start_at};

@@ -2,6 +2,9 @@
 //!
 //! Every task here looks at the database, is woken by hints and by timers alike, and does the same
 //! given the same database; a lost hint costs time, never work.
+//!
+//! Nothing here rolls dice but [`Gate::jitter`], and every `select!` looks in the order in which it
+//! is written, so that a run on a clock and dice that are given can be repeated.
 
 mod backup;
 mod cloud_worker;
@@ -87,6 +90,7 @@ impl Runner {
     /// Says whether the process is to end.
     async fn sleep(&self, time: Duration) -> bool {
         tokio::select! {
+            biased;
             () = self.shutdown.cancelled() => true,
             () = tokio::time::sleep(time) => false,
         }

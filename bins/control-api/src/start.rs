@@ -13,9 +13,9 @@ use civ_cloud::{Cloud, OpenStack};
 use civ_crash::step;
 use civ_orch::attempt::Policy;
 use civ_store::seed::Seed;
-use civ_store::{OpenError, Rules, Store, StoreError};
+use civ_store::{OnCommit, OpenError, Rules, Store, StoreError};
 use civ_store::{notifications, queue, runtime, seed, sites, validators};
-use civ_types::{Clock, EvenClock};
+use civ_types::{Clock, EvenClock, Family};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -102,7 +102,6 @@ async fn start_with(
     let tls = settings.server.tls.clone().map(Tls::load).transpose();
     let tls = tls.map_err(Refused::new)?.map(Arc::new);
     let gate = Arc::new(Gate::default());
-    let request_timeout = settings.openstack.request_timeout;
     let app = open(&settings, cloud.as_ref(), clock).await?;
     let listen = settings.server.listen_addr;
     let listener = TcpListener::bind(listen).await.with_context(|| {
@@ -124,18 +123,7 @@ async fn start_with(
         dashboard: settings.dashboard_enabled,
         shutdown: context.shutdown.clone(),
     };
-    let runner = Runner {
-        app: app.clone(),
-        cloud,
-        gate,
-        stalls: Arc::default(),
-        request_timeout,
-        page_size: settings.openstack.list_page_size,
-        page_retries: settings.openstack.page_retries,
-        tasks: context.tasks.clone(),
-        shutdown: context.shutdown.clone(),
-    };
-    runner.start();
+    run_by_itself(&app, &settings, context, cloud, gate);
     notify::start(&app, receivers, context)?;
     watch(&web, &app, context);
     if let Some(tls) = &tls {
@@ -147,7 +135,28 @@ async fn start_with(
     Ok(Running { addr, app })
 }
 
-/// Small tasks beside the runner: forgetting idle clients, and ending with the database.
+/// Starts what control-api does by itself, without HTTP.
+pub fn run_by_itself(
+    app: &App,
+    settings: &Settings,
+    context: &Context,
+    cloud: Arc<dyn Cloud>,
+    gate: Arc<Gate>,
+) {
+    let runner = Runner {
+        app: app.clone(),
+        cloud,
+        gate,
+        stalls: Arc::default(),
+        request_timeout: settings.openstack.request_timeout,
+        page_size: settings.openstack.list_page_size,
+        page_retries: settings.openstack.page_retries,
+        tasks: context.tasks.clone(),
+        shutdown: context.shutdown.clone(),
+    };
+    runner.start();
+}
+
 /// Reads the certificates again whenever SIGHUP says that they are new.
 fn follow_certificates(tls: Arc<Tls>, context: &Context) -> anyhow::Result<()> {
     let mut asked = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
@@ -170,6 +179,7 @@ fn follow_certificates(tls: Arc<Tls>, context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Small tasks beside the runner: forgetting idle clients, and ending with the database.
 fn watch(web: &Web, app: &App, context: &Context) {
     let (limit, shutdown) = (Arc::clone(&web.open_limit), context.shutdown.clone());
     context
@@ -278,10 +288,30 @@ async fn open(
 ) -> anyhow::Result<App> {
     let path = settings.database_path.clone();
     make_folder(&path)?;
-    let hub = Arc::new(Hub::default());
-    let presence = Arc::new(Presence::default());
-    let (wake, signs) = (Arc::clone(&hub), Arc::clone(&presence));
-    let on_commit = Box::new(move |hints: Vec<civ_store::Hint>| {
+    let at = path.clone();
+    let time = Arc::clone(&clock);
+    let open = move |rules, on_commit| Store::open(&at, time, rules, on_commit);
+    let opened = tokio::task::spawn_blocking;
+    let app = go_on(
+        settings,
+        cloud.families(),
+        clock,
+        async move |rules, on_commit| {
+            opened(move || open(rules, on_commit))
+                .await
+                .context("the database could not be opened")?
+                .map_err(newer_is_refused)
+        },
+    );
+    let app = app.await?;
+    tracing::info!(database = %path.display(), "the database is open");
+    Ok(app)
+}
+
+/// Passes on what each commit has changed.
+fn on_commit(hub: &Arc<Hub>, presence: &Arc<Presence>) -> OnCommit {
+    let (wake, signs) = (Arc::clone(hub), Arc::clone(presence));
+    Box::new(move |hints: Vec<civ_store::Hint>| {
         for hint in hints {
             match &hint {
                 civ_store::Hint::Silenced(id) => signs.silenced(id),
@@ -297,15 +327,24 @@ async fn open(
             }
             wake.hint(&hint);
         }
-    });
-    let rules = rules(settings);
-    let (at, time) = (path.clone(), Arc::clone(&clock));
-    let store = tokio::task::spawn_blocking(move || Store::open(&at, time, rules, on_commit))
-        .await
-        .context("the database could not be opened")?
-        .map_err(newer_is_refused)?;
+    })
+}
+
+/// The use cases on a database that `open` opens under these rules, gone on with where the last
+/// process was.
+///
+/// # Errors
+/// As `open` fails, and what is stored that does not go with the settings.
+pub async fn go_on(
+    settings: &Settings,
+    families: &[Family],
+    clock: Arc<dyn Clock>,
+    open: impl AsyncFnOnce(Rules, OnCommit) -> anyhow::Result<Store>,
+) -> anyhow::Result<App> {
+    let hub = Arc::new(Hub::default());
+    let presence = Arc::new(Presence::default());
+    let store = open(rules(settings), on_commit(&hub, &presence)).await?;
     resume(&store, settings, &presence).await?;
-    tracing::info!(database = %path.display(), "the database is open");
     let now = clock.now().as_micros();
     Ok(App::new(Inner {
         store,
@@ -314,11 +353,11 @@ async fn open(
         presence,
         scans: Arc::new(ScanDesk::default()),
         timers: settings.timers,
-        families: cloud.families().to_vec(),
+        families: families.to_vec(),
         backups: settings
             .backup
             .clone()
-            .map(|backup| BackupDesk::new(path, backup)),
+            .map(|backup| BackupDesk::new(settings.database_path.clone(), backup)),
         last_round: AtomicI64::new(now),
         signs: Signs::default(),
         metrics: Metrics::default(),

@@ -233,6 +233,35 @@ impl FakeCloud {
         self.state().fips.get(id).and_then(|fip| fip.port.clone())
     }
 
+    /// It as it is now, whatever troubles are scripted.
+    #[must_use]
+    pub fn look(&self, id: &FipId) -> Option<FloatingIp> {
+        self.state().fips.get(id).cloned()
+    }
+
+    /// A write that is carried out at once, whatever troubles are scripted, and not remembered.
+    ///
+    /// # Errors
+    /// As [`Cloud::set_port`].
+    pub fn write_now(
+        &self,
+        id: &FipId,
+        port: Option<&PortId>,
+        revision: Option<u64>,
+    ) -> Result<FloatingIp, WriteFault> {
+        let mut state = self.state();
+        let index = state.writes.len();
+        state.writes.push(Write {
+            id: id.clone(),
+            port: port.cloned(),
+            revision,
+            replaced: None,
+        });
+        let answer = state.carry_out(index);
+        state.writes.truncate(index);
+        answer
+    }
+
     /// All writes so far, in order.
     #[must_use]
     pub fn writes(&self) -> Vec<Write> {

@@ -126,6 +126,7 @@ enum Holder {
 fn holder(fip: &FloatingIp, port: &OwnPort, own: &OwnPorts) -> Holder {
     match &fip.port {
         Some(on) if on == port.id() => Holder::OurPort,
+        Some(on) if civ_planted::is!(TakesForeign) && own.own(on).is_none() => Holder::Nobody,
         Some(on) => own.own(on).map_or(Holder::Foreign, Holder::OtherPortOfOurs),
         None if fip.is_free() => Holder::Nobody,
         None => Holder::Foreign,
@@ -209,6 +210,15 @@ async fn write(
     seen: &FloatingIp,
     port: &OwnPort,
 ) -> Result<Association, StaleView> {
+    let planted = FloatingIp {
+        revision: None,
+        ..seen.clone()
+    };
+    let seen = if civ_planted::is!(WritesUnconditionally) {
+        &planted
+    } else {
+        seen
+    };
     match cloud.bind(seen, Some(port.id())).await {
         Ok(answer) => Ok(read_back(cloud, seen, &answer, port).await),
         Err(WriteFault::Stale) => Err(StaleView),
@@ -237,6 +247,9 @@ fn is_ours_alone(seen: &FloatingIp, later: &FloatingIp) -> bool {
     let (Some(from), Some(to)) = (seen.revision, later.revision) else {
         return true;
     };
+    if civ_planted::is!(TrustsItsWrite) {
+        return true;
+    }
     let is_reported =
         seen.status.is_some() && later.status.is_some() && seen.status != later.status;
     to == from + 1 || (is_reported && to == from + 2)
@@ -362,6 +375,7 @@ async fn look(cloud: &dyn Cloud, id: &FipId, port: &OwnPort) -> Result<FloatingI
     match cloud.get(id).await {
         Ok(Some(fip)) if fip.is_on(port.id()) => Ok(fip),
         Ok(Some(fip)) if fip.port.is_none() => Err(Release::Released),
+        Ok(Some(fip)) if civ_planted::is!(ReleasesForeign) => Ok(fip),
         Ok(Some(fip)) => Err(Release::NotOurs { seen: fip.usage() }),
         Ok(None) => Err(Release::Gone),
         Err(fault) => Err(Release::Failed(fault)),
@@ -369,6 +383,9 @@ async fn look(cloud: &dyn Cloud, id: &FipId, port: &OwnPort) -> Result<FloatingI
 }
 
 async fn settle_release(cloud: &dyn Cloud, id: &FipId, port: &OwnPort, fault: Fault) -> Release {
+    if civ_planted::is!(LostReleaseIsDone) {
+        return Release::Released;
+    }
     for pause in SETTLE_PAUSES {
         tokio::time::sleep(pause).await;
         if let Err(end) = look(cloud, id, port).await {

@@ -196,7 +196,11 @@ pub struct Progress {
 /// not carry out a single one of its checks: it has no result to say `complete` with.
 #[must_use]
 pub fn tally(progress: &Progress, configured: &Configured, missing_counts: bool) -> Tally {
-    let now = configured.specs(progress.proves);
+    let now = if civ_planted::is!(RemovedCounts) {
+        progress.counted.clone()
+    } else {
+        configured.specs(progress.proves)
+    };
     let expected: BTreeSet<_> = progress.counted.intersection(&now).cloned().collect();
     let sites: BTreeSet<_> = expected
         .iter()
@@ -271,6 +275,9 @@ pub fn judge(
         match reported.get(spec) {
             Some(Reported::Passed) => judgement.n_passed += 1,
             Some(Reported::Failed) => judgement.failed.push(spec.clone()),
+            Some(Reported::Inconclusive) if civ_planted::is!(InconclusivePasses) => {
+                judgement.n_passed += 1;
+            }
             Some(Reported::Inconclusive) if able.contains(&origin(spec)) => {
                 judgement.not_checked.push(spec.clone());
             }
@@ -278,7 +285,7 @@ pub fn judge(
         }
     }
     let against = judgement.failed.len()
-        + if missing_counts {
+        + if missing_counts && !civ_planted::is!(MissingPasses) {
             judgement.missing.len()
         } else {
             0

@@ -54,6 +54,7 @@ pub fn reconcile(seen: &[Seen], held: &[Held], listing_began: Utc) -> Vec<Repair
     let fips: BTreeSet<_> = held.iter().filter_map(|lease| lease.fip.as_ref()).collect();
     let orphans = seen
         .iter()
+        .filter(|_| !civ_planted::is!(OrphansIgnored))
         .filter(|found| !addresses.contains(&found.address) && !fips.contains(&found.fip))
         .cloned()
         .map(Repair::Orphan);
@@ -63,6 +64,7 @@ pub fn reconcile(seen: &[Seen], held: &[Held], listing_began: Utc) -> Vec<Repair
         .collect();
     let detached = held
         .iter()
+        .filter(|_| !civ_planted::is!(DetachedIgnored))
         .filter(|lease| lease.attached && !lease.busy && lease.changed_at < listing_began)
         .filter(|lease| !there.contains(&(lease.address, &lease.port)))
         .map(|lease| Repair::Detached(lease.claim));

@@ -17,6 +17,9 @@ use crate::hint::Hint;
 use crate::record::{self, IpRow};
 use crate::{identity, leases, queue, registry, results, retention, settings, validators};
 
+#[cfg(feature = "inline")]
+pub mod trace;
+
 /// How a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Advanced {
@@ -60,6 +63,8 @@ pub fn advance(tx: &mut WriteTx<'_>, ip: IpId, event: &Event) -> Result<Advanced
     let attempt = Attempt::from_row(stored.attempt)
         .map_err(|error| StoreError::corrupt(error.to_string()))?;
     let step = attempt.step(event, &ctx)?;
+    #[cfg(feature = "inline")]
+    trace::taken(&before, event, &ctx, &step);
     Ok(save(tx, &before, step)?)
 }
 
@@ -89,7 +94,13 @@ fn save(tx: &mut WriteTx<'_>, before: &Row, step: Step) -> Result<Advanced, Stor
             }
             on_entry(tx, before, &next)?;
         }
-        None => record::delete(tx, before.head.ip)?,
+        None => {
+            record::delete(tx, before.head.ip)?;
+            if civ_planted::is!(HistoryDeleted) {
+                let sql = "DELETE FROM events WHERE ip_id = ?1";
+                tx.sql().execute(sql, [before.head.ip.0])?;
+            }
+        }
     }
     // History names the attempt that the fact is about: a new enqueueing is already the next one.
     let subject = next.map_or_else(|| before.clone(), |next| next.to_row());

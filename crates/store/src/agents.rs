@@ -65,7 +65,7 @@ pub fn work(conn: &ReadConn<'_>, validator: &ValidatorId) -> Result<Option<Work>
         let state = word(row, "state", StateName::parse)?;
         let associated: Option<i64> = row.get("associated_at")?;
         let settles_at = associated
-            .filter(|_| state == StateName::AwaitingSelfCheck)
+            .filter(|_| state == StateName::AwaitingSelfCheck && !civ_planted::is!(PauseIgnored))
             .map(|at| Utc::from_micros(at).plus_secs(settle));
         let complete: bool = row.get("egress_complete")?;
         let work = Work {
@@ -202,6 +202,7 @@ fn owned(
     fence: Option<ClaimNo>,
 ) -> Result<leases::Ownership, NotAccepted> {
     let lease = leases::ownership(tx, validator, ip)?.ok_or_else(|| stale(validator, ip))?;
+    let fence = fence.filter(|_| !civ_planted::is!(FenceIgnored));
     if let Some(fence) = fence.filter(|fence| *fence != lease.claim) {
         let text = format!(
             "fence {fence} of ip_id {ip} is over, the current one is {}: nothing was changed",
@@ -328,6 +329,9 @@ pub fn egress_results(
             continue;
         };
         leases::hear(tx, lease.claim)?;
+        if civ_planted::is!(EarlyResultsDropped) && ip.attempt.state != StateName::Checking {
+            continue;
+        }
         results::upsert(tx, &ip, &row.result)?;
         touched.insert((row.ip, lease.claim));
     }

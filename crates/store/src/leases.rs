@@ -78,6 +78,10 @@ pub(crate) fn insert(
 ) -> Result<(), StoreError> {
     const SQL: &str = "INSERT INTO leases (claim_no, ip_id, cycle_id, address, validator_id, \
          port_id, fip_id, made_at, changed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)";
+    if civ_planted::is!(ClaimsOverLease) {
+        let sql = "DELETE FROM leases WHERE validator_id = ?1";
+        tx.sql().execute(sql, [place.validator.as_str()])?;
+    }
     tx.sql().prepare_cached(SQL)?.execute(params![
         claim.0,
         head.ip.0,
@@ -187,6 +191,10 @@ pub fn fip_found(tx: &WriteTx<'_>, claim: ClaimNo, fip: &FipId) -> Result<bool, 
         .sql()
         .prepare_cached(SQL)?
         .execute(params![claim.0, fip.as_str()])?;
+    if civ_planted::is!(OrderRemovedEarly) {
+        let sql = "DELETE FROM outbox WHERE claim_no = ?1 AND kind = 'associate'";
+        tx.sql().execute(sql, [claim.0])?;
+    }
     Ok(changed == 1)
 }
 
@@ -225,6 +233,9 @@ pub fn release_failed(
          WHERE claim_no = ?1 AND kind = 'release'";
     let parameters = params![claim.0, not_before.as_micros(), why];
     tx.sql().prepare_cached(SQL)?.execute(parameters)?;
+    if civ_planted::is!(FailedReleaseEnds) {
+        delete(tx, claim)?;
+    }
     Ok(())
 }
 
@@ -244,17 +255,53 @@ pub enum ReleaseEnd {
     Gone,
 }
 
+/// How long a write whose answer was lost may still land, in seconds: far longer than any proxy
+/// holds a request, short enough that nobody binds the same floating IP to the same port by hand.
+const LANDS_SECS: u32 = 600;
+
+/// Remembers that the association of a lease that is over may still land.
+fn may_land(tx: &WriteTx<'_>, fip: &FipId, port: &PortId) -> Result<(), StoreError> {
+    const OVER: &str = "DELETE FROM lost_writes WHERE until <= ?1";
+    const SQL: &str = "INSERT INTO lost_writes (fip_id, port_id, until) VALUES (?1, ?2, ?3) \
+         ON CONFLICT DO UPDATE SET until = excluded.until";
+    let now = tx.now();
+    tx.sql().prepare_cached(OVER)?.execute([now.as_micros()])?;
+    let until = now.plus_secs(LANDS_SECS).as_micros();
+    let parameters = params![fip.as_str(), port.as_str(), until];
+    tx.sql().prepare_cached(SQL)?.execute(parameters)?;
+    Ok(())
+}
+
+/// Floating IPs that a write of an earlier lease may yet bind, each with the port: on it they are
+/// ours to free, whosever the port is by now.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub fn lost_writes(conn: &ReadConn<'_>, now: Utc) -> Result<Vec<(FipId, PortId)>, StoreError> {
+    const SQL: &str = "SELECT fip_id, port_id FROM lost_writes WHERE until > ?1";
+    let mut statement = conn.sql().prepare_cached(SQL)?;
+    let rows = statement.query_map([now.as_micros()], |row| {
+        Ok((
+            text(row, "fip_id", FipId::parse)?,
+            text(row, "port_id", PortId::parse)?,
+        ))
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
 struct Ending {
     ip: Option<IpId>,
     cycle: Option<CycleId>,
     address: Address,
     validator: Option<ValidatorId>,
+    port: PortId,
+    fip: Option<FipId>,
     attached: bool,
 }
 
 fn ending(tx: &WriteTx<'_>, claim: ClaimNo) -> Result<Option<Ending>, StoreError> {
-    const SQL: &str = "SELECT ip_id, cycle_id, address, validator_id, attached FROM leases \
-         WHERE claim_no = ?1";
+    const SQL: &str = "SELECT ip_id, cycle_id, address, validator_id, port_id, fip_id, attached \
+         FROM leases WHERE claim_no = ?1";
     let mut statement = tx.sql().prepare_cached(SQL)?;
     let read = |row: &rusqlite::Row<'_>| {
         Ok(Ending {
@@ -262,6 +309,8 @@ fn ending(tx: &WriteTx<'_>, claim: ClaimNo) -> Result<Option<Ending>, StoreError
             cycle: row.get::<_, Option<i64>>("cycle_id")?.map(CycleId),
             address: address(row, "address")?,
             validator: maybe(row, "validator_id", ValidatorId::parse)?,
+            port: text(row, "port_id", PortId::parse)?,
+            fip: maybe(row, "fip_id", FipId::parse)?,
             attached: row.get("attached")?,
         })
     };
@@ -277,6 +326,13 @@ pub fn released(tx: &mut WriteTx<'_>, claim: ClaimNo, end: &ReleaseEnd) -> Resul
         return Ok(());
     };
     delete(tx, claim)?;
+    // Never confirmed, and not there now: it may be yet to come.
+    if !lease.attached
+        && *end != ReleaseEnd::Released
+        && let Some(fip) = &lease.fip
+    {
+        may_land(tx, fip, &lease.port)?;
+    }
     let how = match end {
         ReleaseEnd::Released => json!({"how": "disassociated"}),
         ReleaseEnd::AlreadyFree => json!({"how": "was already free"}),

@@ -21,6 +21,8 @@ pub mod events;
 pub mod export;
 mod hint;
 pub mod identity;
+#[cfg(feature = "inline")]
+pub mod inline;
 mod integrity;
 pub mod ips;
 pub mod leases;
@@ -78,9 +80,19 @@ pub type OnCommit = Box<dyn Fn(Vec<Hint>) + Send>;
 #[derive(Debug, Clone)]
 pub struct Store {
     writer: writer::Writer,
-    readers: r2d2::Pool<SqliteConnectionManager>,
+    readers: Readers,
     /// Held as long as any clone lives; the system gives it back however the process ends.
-    _lock: Arc<lock::Lock>,
+    _lock: Option<Arc<lock::Lock>>,
+}
+
+/// Where is read.
+#[derive(Debug, Clone)]
+enum Readers {
+    /// On connections of their own, off the async workers.
+    Pool(r2d2::Pool<SqliteConnectionManager>),
+    /// Where is written, too.
+    #[cfg(feature = "inline")]
+    Here(Arc<inline::Here>),
 }
 
 impl Store {
@@ -98,7 +110,7 @@ impl Store {
         let lock = Arc::new(lock::Lock::take(path)?);
         let mut write = open_checked(path, &lock)?;
         migrate::migrate(&mut write)?;
-        catch_up(&mut write).map_err(|source| OpenError::of(path, source))?;
+        opened(path, &mut write)?;
         let manager = conn::reader_manager(path);
         let readers = r2d2::Pool::builder().max_size(READERS).build(manager);
         let readers = readers.map_err(|source| OpenError::Readers {
@@ -111,9 +123,18 @@ impl Store {
         let writer = writer::Writer::start(write, pen, clock, rules, on_commit)?;
         Ok(Self {
             writer,
-            readers,
-            _lock: lock,
+            readers: Readers::Pool(readers),
+            _lock: Some(lock),
         })
+    }
+
+    #[cfg(feature = "inline")]
+    const fn inline(writer: writer::Writer, here: Arc<inline::Here>) -> Self {
+        Self {
+            writer,
+            readers: Readers::Here(here),
+            _lock: None,
+        }
     }
 
     /// Carries out `job` in a transaction; the answer comes after the commit.
@@ -160,16 +181,21 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let readers = self.readers.clone();
+        let readers = match &self.readers {
+            Readers::Pool(readers) => readers.clone(),
+            #[cfg(feature = "inline")]
+            Readers::Here(here) => {
+                here.way_there().await;
+                let answer = here.read(|connection| snapshot(connection, job));
+                here.way_back().await;
+                return answer;
+            }
+        };
         let done = tokio::task::spawn_blocking(move || {
             let connection = readers
                 .get()
                 .map_err(|source| StoreError::no_reader(source.into()))?;
-            // One snapshot for all that the job reads; it is only ever rolled back.
-            let snapshot = connection
-                .unchecked_transaction()
-                .map_err(StoreError::from)?;
-            job(&ReadConn::new(&snapshot))
+            snapshot(&connection, job)
         });
         match done.await {
             Ok(answer) => answer,
@@ -207,6 +233,25 @@ fn open_checked(path: &Path, lock: &lock::Lock) -> Result<rusqlite::Connection, 
         integrity::at_start(path, &look, lock)?;
     }
     conn::open_writer(path)
+}
+
+/// One snapshot for all that the job reads; it is only ever rolled back.
+fn snapshot<T, E>(
+    connection: &rusqlite::Connection,
+    job: impl FnOnce(&ReadConn<'_>) -> Result<T, E>,
+) -> Result<T, E>
+where
+    E: From<StoreError>,
+{
+    let snapshot = connection
+        .unchecked_transaction()
+        .map_err(StoreError::from)?;
+    job(&ReadConn::new(&snapshot))
+}
+
+/// What is to be done before the first job.
+fn opened(path: &Path, connection: &mut rusqlite::Connection) -> Result<(), OpenError> {
+    catch_up(connection).map_err(|source| OpenError::of(path, source))
 }
 
 /// Works in what a migration, or another program, has left to the first commit.

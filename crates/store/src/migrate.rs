@@ -39,6 +39,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0008_add_identity.sql",
         include_str!("../../../migrations/0008_add_identity.sql"),
     ),
+    (
+        "0009_remember_lost_writes.sql",
+        include_str!("../../../migrations/0009_remember_lost_writes.sql"),
+    ),
 ];
 
 /// The latest version that this program knows.

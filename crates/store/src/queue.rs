@@ -198,7 +198,14 @@ fn free(
     fresh: &BTreeMap<ValidatorId, Utc>,
 ) -> Result<BTreeMap<ValidatorId, PortId>, StoreError> {
     let mut statement = tx.sql().prepare_cached(FREE)?;
-    let silent_since = tx.now().minus_secs(validators::SILENCE_SECS);
+    if civ_planted::is!(ClaimsOverLease) {
+        let sql = FREE.replace("NOT EXISTS", "1 OR EXISTS");
+        statement = tx.sql().prepare_cached(&sql)?;
+    }
+    let mut silent_since = tx.now().minus_secs(validators::SILENCE_SECS);
+    if civ_planted::is!(SilentClaims) {
+        silent_since = tx.now();
+    }
     let moments = [tx.now().as_micros(), silent_since.as_micros()];
     let rows = statement.query_map(moments, |row| {
         Ok((
@@ -208,7 +215,7 @@ fn free(
     })?;
     let mut free = BTreeMap::new();
     for (id, port) in codec::readable(rows)? {
-        if fresh.contains_key(&id) {
+        if fresh.contains_key(&id) || civ_planted::is!(UnreachableClaims) {
             free.insert(id, port);
         }
     }
@@ -224,6 +231,10 @@ pub(crate) const WAITING: &str = "SELECT id, avoid_validator FROM ips i WHERE st
 fn waiting(tx: &WriteTx<'_>, limit: usize) -> Result<Vec<Waiting>, StoreError> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut statement = tx.sql().prepare_cached(WAITING)?;
+    if civ_planted::is!(NewestFirst) {
+        let sql = WAITING.replace("ORDER BY sequence", "ORDER BY sequence DESC");
+        statement = tx.sql().prepare_cached(&sql)?;
+    }
     let rows = statement.query_map([limit], |row| {
         // What cannot be is found when the whole row is read.
         let avoid = maybe(row, "avoid_validator", ValidatorId::parse).unwrap_or_default();

@@ -322,6 +322,10 @@ pub fn progress(conn: &ReadConn<'_>, ip: &IpRow) -> Result<Progress, StoreError>
     }
     // Behind the inconclusive ones: a result of the same check is the better news.
     let mut statement = conn.sql().prepare_cached(RESULTS)?;
+    let sql = RESULTS.replace("claim_no = ?3", "claim_no <= ?3");
+    if civ_planted::is!(OldResultsCount) {
+        statement = conn.sql().prepare_cached(&sql)?;
+    }
     let rows = statement.query_map(params![id.0, head.attempt.0, head.claim.0], |row| {
         let how = if row.get("success")? {
             Reported::Passed

@@ -71,6 +71,13 @@ pub fn resume(tx: &WriteTx<'_>) -> Result<Duration, StoreError> {
         return Ok(Duration::ZERO);
     };
     let down = tx.now().since(alive_at);
+    if civ_planted::is!(DownTimeCounts) {
+        return Ok(down);
+    }
+    if civ_planted::is!(RestartDropsOrders) {
+        tx.sql()
+            .execute("DELETE FROM outbox WHERE kind = 'associate'", [])?;
+    }
     let moved = tx.now().as_micros().saturating_sub(alive_at.as_micros());
     shift(tx, moved, tx.now(), down)?;
     Ok(down)
@@ -124,6 +131,7 @@ fn shift(tx: &WriteTx<'_>, micros: i64, now: Utc, away: Duration) -> Result<(), 
         // A pause between two rounds goes on by the clock: only what is waited for is moved.
         "UPDATE auto_cycle SET phase_at = phase_at + ?1 WHERE phase IN ('releasing', 'checking')",
         "UPDATE outbox SET not_before = not_before + ?1",
+        "UPDATE lost_writes SET until = until + ?1",
         "UPDATE notifications SET queued_at = queued_at + ?1",
     ] {
         tx.sql().execute(sql, params![micros])?;

@@ -15,11 +15,12 @@ type Table = &'static [(&'static str, &'static [&'static str])];
 /// Package, and the packages of the workspace that it may depend on.
 const ROOMS: Table = &[
     ("civ-types", &[]),
-    ("civ-orch", &["civ-types"]),
+    ("civ-planted", &[]),
+    ("civ-orch", &["civ-types", "civ-planted"]),
     ("civ-proto", &[]),
-    ("civ-store", &["civ-types", "civ-orch"]),
+    ("civ-store", &["civ-types", "civ-orch", "civ-planted"]),
     ("civ-crash", &[]),
-    ("civ-cloud", &["civ-types", "civ-crash"]),
+    ("civ-cloud", &["civ-types", "civ-crash", "civ-planted"]),
     ("civ-checks", &["civ-types"]),
     ("civ-link", &["civ-types", "civ-proto"]),
     ("civ-boot", &["civ-types"]),
@@ -34,6 +35,7 @@ const ROOMS: Table = &[
             "civ-store",
             "civ-cloud",
             "civ-crash",
+            "civ-planted",
             "civ-boot",
         ],
     ),
@@ -58,6 +60,18 @@ const ROOMS: Table = &[
         ],
     ),
     ("civ-suite", &["civ-types", "civ-cloud"]),
+    (
+        "civ-sim",
+        &[
+            "civ-types",
+            "civ-orch",
+            "civ-store",
+            "civ-cloud",
+            "civ-boot",
+            "civ-planted",
+            "civ-control-api",
+        ],
+    ),
 ];
 
 /// Agent and prober never see the store, the machine or the cloud.
@@ -71,8 +85,9 @@ const AGENT: &[&str] = &[
 
 /// Foreign package, and the only packages of the workspace that may name it.
 const KEEPERS: Table = &[
-    // The simulated cloud keeps its own state, in a file that the product never opens.
-    ("rusqlite", &["civ-store", "civ-simkit"]),
+    // The simulated cloud keeps its own state, in a file that the product never opens; the
+    // simulation looks at the product's database from outside.
+    ("rusqlite", &["civ-store", "civ-simkit", "civ-sim"]),
     ("r2d2", &["civ-store"]),
     ("r2d2_sqlite", &["civ-store"]),
     ("rustix", &["civ-checks", "civ-crash", "civ-bench"]),
@@ -94,6 +109,7 @@ const KEEPERS: Table = &[
 /// Packages that may use nothing foreign but these.
 const PURE: Table = &[
     ("civ-orch", &["thiserror"]),
+    ("civ-planted", &[]),
     ("civ-types", &["thiserror", "jiff"]),
     ("civ-proto", &["serde", "serde_json", "utoipa"]),
 ];

@@ -16,7 +16,6 @@ use civ_store::leases::{self, Call, Order, ReleaseEnd};
 use civ_store::{StoreError, WriteTx};
 use civ_types::{ClaimNo, FipId, IpId, Utc};
 
-use super::gate::jitter;
 use super::{Runner, complain};
 
 /// Requests that one association or release is made of at most, each with its own time limit:
@@ -48,7 +47,8 @@ pub(super) async fn run(runner: Runner) {
         let before = under_way.claims().clone();
         let wait = match runner.app.read(leases::orders).await {
             Ok(mut orders) => {
-                orders.retain(|order| !before.contains(&order.claim));
+                let all = civ_planted::is!(TwoCallsAClaim);
+                orders.retain(|order| all || !before.contains(&order.claim));
                 start(&runner, &under_way, orders)
             }
             Err(error) => {
@@ -57,6 +57,7 @@ pub(super) async fn run(runner: Runner) {
             }
         };
         tokio::select! {
+            biased;
             () = runner.shutdown.cancelled() => return,
             () = runner.app.hub().outbox.notified() => {}
             () = tokio::time::sleep(wait) => {}
@@ -85,6 +86,9 @@ fn pick(
     orders.sort_by_key(|order| order.call != Call::Release);
     let (mut started, mut n_releases) = (Vec::new(), 0);
     let mut taken = under_way.clone();
+    if civ_planted::is!(TwoCallsAClaim) {
+        taken.clear();
+    }
     let mut next: Option<Utc> = None;
     for order in orders {
         if taken.contains(&order.claim) {
@@ -127,6 +131,7 @@ fn start(runner: &Runner, under_way: &UnderWay, orders: Vec<Order>) -> Duration 
         runner.tasks.spawn("cloud-call", async move {
             let claim = order.claim;
             tokio::select! {
+                biased;
                 () = carry_out(&by, order) => {}
                 () = cut_off(&by) => tracing::warn!(claim = claim.0, "a cloud call was cut off"),
             }
@@ -163,9 +168,22 @@ async fn carry_out(runner: &Runner, order: Order) {
     }
 }
 
-/// The port of a lease as one of ours, with all that are.
-async fn own_ports(runner: &Runner, order: &Order) -> Result<(OwnPorts, OwnPort), StoreError> {
-    let mut ports = runner.app.read(leases::ports).await?;
+/// The port of a lease as one of ours, with all that are, and those on which `fip` may have landed
+/// late.
+async fn own_ports(
+    runner: &Runner,
+    order: &Order,
+    fip: &FipId,
+) -> Result<(OwnPorts, OwnPort), StoreError> {
+    let now = runner.app.now();
+    let (mut ports, lost) = runner
+        .app
+        .read(move |conn| -> Result<_, StoreError> {
+            Ok((leases::ports(conn)?, leases::lost_writes(conn, now)?))
+        })
+        .await?;
+    let of_fip = lost.into_iter().filter(|(one, _)| one == fip);
+    ports.extend(of_fip.map(|(_, port)| port));
     // A lease keeps the port it was made with, whatever happens to the validator's entry.
     ports.push(order.port.clone());
     let own = OwnPorts::new(ports);
@@ -195,18 +213,29 @@ async fn associate(runner: &Runner, order: &Order) -> Result<(), StoreError> {
         kind: FaultKind::Cloud,
         why: "no longer wanted".to_owned(),
     });
-    answer(runner, order.claim, ip, report).await
+    answer(runner, order.claim, ip, report).await;
+    Ok(())
 }
 
-async fn answer(
-    runner: &Runner,
-    claim: ClaimNo,
-    ip: IpId,
-    report: Report,
-) -> Result<(), StoreError> {
+async fn answer(runner: &Runner, claim: ClaimNo, ip: IpId, report: Report) {
     let app = &runner.app;
-    let answered = app.write(move |tx| leases::associate_answered(tx, claim, ip, report));
-    step!(AssociateAnswered, answered.await)
+    loop {
+        let report = report.clone();
+        let answered = app.write(move |tx| leases::associate_answered(tx, claim, ip, report));
+        match step!(AssociateAnswered, answered.await) {
+            Ok(()) => return,
+            Err(error) if again(runner, &error).await => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Whether to store what the cloud has said once more, after a pause: until the shutdown. The cloud
+/// is not asked again, since it would say less: that somebody else wrote at the same time is seen
+/// once.
+async fn again(runner: &Runner, error: &StoreError) -> bool {
+    complain("what the cloud has said could not be stored", error);
+    !runner.sleep(FAULT_PAUSE).await
 }
 
 async fn try_associate(runner: &Runner, order: &Order) -> Result<Option<Report>, StoreError> {
@@ -230,7 +259,7 @@ async fn try_associate(runner: &Runner, order: &Order) -> Result<Option<Report>,
     if !step!(FipFound, noted.await)? {
         return Ok(None);
     }
-    let (own, port) = own_ports(runner, order).await?;
+    let (own, port) = own_ports(runner, order, &found.id).await?;
     let association = guard::associate(runner.cloud.as_ref(), found, &port, &own).await;
     Ok(Some(match association {
         Association::Associated {
@@ -290,32 +319,48 @@ async fn release(runner: &Runner, order: &Order) -> Result<(), StoreError> {
             Err(Fault::cloud(text))
         }
     };
-    let claim = order.claim;
     match end {
-        Ok(end) => {
-            runner.gate.answered();
-            if end == ReleaseEnd::AlreadyFree {
-                // The read may have been older than our association: what is left behind then
-                // hangs on our port without an owner.
-                runner.app.hub().reconcile_later.notify_one();
-            }
-            let released = runner
-                .app
-                .write(move |tx| leases::released(tx, claim, &end));
-            step!(Released, released.await)
+        Ok(end) => released(runner, order.claim, end).await,
+        Err(fault) => put_off(runner, order, &fault).await,
+    }
+    Ok(())
+}
+
+async fn released(runner: &Runner, claim: ClaimNo, end: ReleaseEnd) {
+    runner.gate.answered();
+    if end == ReleaseEnd::AlreadyFree {
+        // The read may have been older than our association: what is left behind then hangs on our
+        // port without an owner.
+        runner.app.hub().reconcile_later.notify_one();
+    }
+    loop {
+        let end = end.clone();
+        let job = move |tx: &mut WriteTx<'_>| leases::released(tx, claim, &end);
+        match step!(Released, runner.app.write(job).await) {
+            Ok(()) => return,
+            Err(error) if again(runner, &error).await => {}
+            Err(_) => return,
         }
-        Err(fault) => {
-            if speaks_for_the_cloud(order.tries) {
-                note(runner, &fault);
-            }
-            let why = fault.to_string();
-            let wait = after(&fault, pause(order.tries, jitter()));
-            tracing::warn!(address = %order.address, claim = claim.0, why, "a release failed");
-            let job = move |tx: &mut WriteTx<'_>| {
-                let not_before = tx.now().plus(wait);
-                leases::release_failed(tx, claim, not_before, &why)
-            };
-            step!(ReleaseFailed, runner.app.write(job).await)
+    }
+}
+
+async fn put_off(runner: &Runner, order: &Order, fault: &Fault) {
+    if speaks_for_the_cloud(order.tries) {
+        note(runner, fault);
+    }
+    let (claim, why) = (order.claim, fault.to_string());
+    let wait = after(fault, pause(order.tries, runner.gate.jitter()));
+    tracing::warn!(address = %order.address, claim = claim.0, why, "a release failed");
+    loop {
+        let why = why.clone();
+        let job = move |tx: &mut WriteTx<'_>| {
+            let not_before = tx.now().plus(wait);
+            leases::release_failed(tx, claim, not_before, &why)
+        };
+        match step!(ReleaseFailed, runner.app.write(job).await) {
+            Ok(()) => return,
+            Err(error) if again(runner, &error).await => {}
+            Err(_) => return,
         }
     }
 }
@@ -357,7 +402,7 @@ async fn try_release(runner: &Runner, order: &Order) -> Result<Released, StoreEr
             Err(fault) => return Ok(Err(fault)),
         },
     };
-    let (_own, port) = own_ports(runner, order).await?;
+    let (_own, port) = own_ports(runner, order, &fip).await?;
     Ok(
         match guard::release(runner.cloud.as_ref(), &fip, &port).await {
             Release::Released => Ok(ReleaseEnd::Released),

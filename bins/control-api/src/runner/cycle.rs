@@ -34,6 +34,7 @@ pub(super) async fn run(runner: &Runner) {
             }
         };
         tokio::select! {
+            biased;
             () = runner.shutdown.cancelled() => return,
             () = runner.app.hub().cycle.notified() => {}
             () = tokio::time::sleep(wait) => {}

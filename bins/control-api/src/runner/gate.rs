@@ -27,14 +27,12 @@ pub struct Gate {
     state: Mutex<State>,
     /// What the cloud said first, while it is not well.
     outage: watch::Sender<Option<String>>,
+    dice: fn() -> f64,
 }
 
 impl Default for Gate {
     fn default() -> Self {
-        Self {
-            state: Mutex::default(),
-            outage: watch::Sender::new(None),
-        }
+        Self::with_dice(jitter)
     }
 }
 
@@ -46,6 +44,21 @@ pub(crate) fn jitter() -> f64 {
 }
 
 impl Gate {
+    /// A gate whose pauses, and those of whoever asks it, are spread by these dice (0 to 1).
+    #[must_use]
+    pub fn with_dice(dice: fn() -> f64) -> Self {
+        Self {
+            state: Mutex::default(),
+            outage: watch::Sender::new(None),
+            dice,
+        }
+    }
+
+    /// A number from 0 to 1, by which a pause is spread.
+    pub(super) fn jitter(&self) -> f64 {
+        (self.dice)()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -58,7 +71,7 @@ impl Gate {
             self.outage.send_replace(Some(why.to_owned()));
         }
         why.clone_into(&mut state.why);
-        state.gate.fault(now, retry_after, jitter());
+        state.gate.fault(now, retry_after, self.jitter());
     }
 
     /// The clock was set, or the process stood still: a pause keeps its length.

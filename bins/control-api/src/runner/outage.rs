@@ -14,6 +14,7 @@ pub(super) async fn run(runner: Runner) {
     let mut outages = runner.gate.outages();
     loop {
         let why = tokio::select! {
+            biased;
             () = runner.shutdown.cancelled() => return,
             change = outages.wait_for(Option::is_some) => match change {
                 Ok(why) => why.clone().unwrap_or_default(),
@@ -23,12 +24,14 @@ pub(super) async fn run(runner: Runner) {
         };
         let began = runner.app.now();
         tokio::select! {
+            biased;
             () = runner.shutdown.cancelled() => return,
             _over = outages.wait_for(Option::is_none) => continue,
             () = tokio::time::sleep(HICCUP) => {}
         }
         write(&runner, Some(why), Duration::ZERO).await;
         tokio::select! {
+            biased;
             () = runner.shutdown.cancelled() => return,
             _over = outages.wait_for(Option::is_none) => {}
         }

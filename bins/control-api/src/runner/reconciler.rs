@@ -9,8 +9,8 @@ use civ_crash::step;
 use civ_orch::backoff::pause;
 use civ_orch::reconcile::{Held, Repair, Seen, reconcile};
 use civ_store::{StoreError, leases};
+use civ_types::PortId;
 
-use super::gate::jitter;
 use super::{Runner, cloud_worker};
 
 /// After trouble the comparison waits this many request times: a write whose answer was lost has
@@ -32,6 +32,7 @@ pub(super) async fn run(runner: Runner) {
     loop {
         // What a comparison has found is written in one transaction each, and found again.
         let compared = tokio::select! {
+            biased;
             () = runner.shutdown.cancelled() => return,
             compared = compare(&runner) => compared,
         };
@@ -56,11 +57,12 @@ pub(super) async fn run(runner: Runner) {
                     tracing::warn!(error = %Chain(&error), "cloud and database not compared");
                 }
                 n_failed += 1;
-                pause(n_failed, jitter())
+                pause(n_failed, runner.gate.jitter())
             }
         };
         let due = tokio::time::Instant::now() + wait;
         tokio::select! {
+            biased;
             () = runner.shutdown.cancelled() => return,
             () = tokio::time::sleep_until(due) => {}
             () = runner.app.hub().reconcile.notified() => {}
@@ -86,12 +88,24 @@ impl Runner {
 /// One comparison; says how many differences were acted on.
 async fn compare(runner: &Runner) -> Result<usize, NotReconciled> {
     let began = runner.app.now();
-    let ports = runner.app.read(leases::ports).await?;
-    let listed = runner.cloud.on_ports(&ports).await?;
+    let (ports, lost) = runner
+        .app
+        .read(move |conn| -> Result<_, StoreError> {
+            Ok((leases::ports(conn)?, leases::lost_writes(conn, began)?))
+        })
+        .await?;
+    let mut asked = ports.clone();
+    asked.extend(lost.iter().map(|(_, port)| port.clone()));
+    asked.sort();
+    asked.dedup();
+    let listed = runner.cloud.on_ports(&asked).await?;
     let seen: Vec<Seen> = listed
         .into_iter()
         .filter_map(|fip| {
-            let port = fip.port.filter(|port| ports.contains(port))?;
+            // On a port that is none of ours any more, only what we may have bound there.
+            let landed = |port: &PortId| lost.contains(&(fip.id.clone(), port.clone()));
+            let is_ours = |port: &PortId| ports.contains(port) || landed(port);
+            let port = fip.port.clone().filter(is_ours)?;
             Some(Seen {
                 fip: fip.id,
                 address: fip.address,

@@ -20,6 +20,7 @@ pub(super) async fn run(runner: Runner) {
             Ok(true) => STEP_PAUSE,
             Ok(false) => {
                 tokio::select! {
+                    biased;
                     () = runner.shutdown.cancelled() => return,
                     () = runner.app.hub().retention.notified() => continue,
                 }

@@ -27,6 +27,7 @@ pub(super) async fn run(runner: Runner) {
         };
         runner.app.went_round();
         tokio::select! {
+            biased;
             () = runner.shutdown.cancelled() => return,
             () = runner.app.hub().schedule.notified() => {}
             () = tokio::time::sleep(wait) => {}

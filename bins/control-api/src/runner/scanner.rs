@@ -17,7 +17,6 @@ use civ_store::{StoreError, WriteTx, cycle, queue};
 use civ_types::{Address, FipId};
 use tokio::time::Instant;
 
-use super::gate::jitter;
 use super::{Runner, complain};
 use crate::app::ips::Enqueued;
 use crate::app::scan::Job;
@@ -88,6 +87,7 @@ async fn serve(runner: &Runner) {
             due.saturating_duration_since(Instant::now()).min(poll)
         });
         tokio::select! {
+            biased;
             () = runner.shutdown.cancelled() => return,
             () = runner.app.scans().asked.notified() => {}
             () = tokio::time::sleep(wait) => {}
@@ -310,7 +310,7 @@ async fn page(runner: &Runner, job: &Job, after: Option<&FipId>) -> Result<Page,
             let text = format!("{} (asked {tries} times for that page)", Chain(&fault));
             return Err(NotPlanned::Cloud(text));
         }
-        let wait = pause(n_failed, jitter()).max(fault.retry_after.unwrap_or_default());
+        let wait = pause(n_failed, runner.gate.jitter()).max(fault.retry_after.unwrap_or_default());
         n_failed += 1;
         let wait_ms = wait.as_millis();
         tracing::warn!(error = %Chain(&fault), wait_ms, "a page is asked for again");
@@ -324,6 +324,7 @@ async fn unless_cancelled<T>(
     work: impl Future<Output = T>,
 ) -> Result<T, NotPlanned> {
     tokio::select! {
+        biased;
         () = runner.shutdown.cancelled() => Err(NotPlanned::Cancelled),
         () = job.cancel.cancelled() => Err(NotPlanned::Cancelled),
         done = work => Ok(done),

@@ -235,6 +235,12 @@ impl AssigningFip {
             mut head, lease, ..
         } = self;
         match kind {
+            FaultKind::Cloud if civ_planted::is!(CloudFaultIsRetry) => {
+                retry_assign(head, lease, why, ctx)
+            }
+            FaultKind::Port if civ_planted::is!(PortFaultIsRetry) => {
+                retry_assign(head, lease, why, ctx)
+            }
             FaultKind::Cloud => requeue(head, lease, why, ctx),
             FaultKind::Port => {
                 let validator = lease.place().validator.clone();
@@ -288,7 +294,7 @@ impl AwaitingSelfCheck {
         let Self {
             mut head, lease, ..
         } = self;
-        if ctx.heard {
+        if ctx.heard || civ_planted::is!(SilenceIsRetry) {
             head.retries.silent = 0;
             let why = "the lease ended before the self-check had passed";
             let fact = Fact::LeaseExpired { silent: false };
@@ -380,7 +386,9 @@ fn retry_self_check(mut head: Head, lease: Lease, why: &str, ctx: &Ctx<'_>) -> S
     if ctx.policy.self_check_retries_max <= head.retries.self_check {
         return give_up(head, Cause::SelfCheckRetries, Some(lease), why, ctx);
     }
-    head.retries.self_check += 1;
+    if !civ_planted::is!(RetryNotCounted) {
+        head.retries.self_check += 1;
+    }
     requeue(head, lease, why, ctx)
 }
 
@@ -396,7 +404,9 @@ pub(super) fn detached(head: Head, lease: Lease, seen: &str, ctx: &Ctx<'_>) -> S
 
 /// Behind everybody who waits (rule 11).
 fn requeue(mut head: Head, lease: Lease, why: &str, ctx: &Ctx<'_>) -> Step {
-    head.sequence = ctx.queue_end;
+    if !civ_planted::is!(RequeueKeepsPlace) {
+        head.sequence = ctx.queue_end;
+    }
     head.place = None;
     head.stamps = Stamps::default();
     why.clone_into(&mut head.last_error);
@@ -404,10 +414,12 @@ fn requeue(mut head: Head, lease: Lease, why: &str, ctx: &Ctx<'_>) -> Step {
     let fact = Fact::Requeued {
         why: why.to_owned(),
     };
-    to(
-        Queued { head },
-        [lease.release(), Effect::Record(fact), wake],
-    )
+    let end = if civ_planted::is!(RequeueForgets) {
+        lease.forget()
+    } else {
+        lease.release()
+    };
+    to(Queued { head }, [end, Effect::Record(fact), wake])
 }
 
 pub(super) fn give_up(

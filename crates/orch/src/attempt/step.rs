@@ -63,6 +63,7 @@ fn gone(lease: Option<Lease>) -> Step {
 }
 
 fn cancelled(head: Head, lease: Option<Lease>, ctx: &Ctx<'_>) -> Step {
+    let lease = lease.filter(|_| !civ_planted::is!(CancelLeavesLease));
     give_up(
         head,
         Cause::Cancelled,
@@ -175,6 +176,7 @@ impl AwaitingSelfCheck {
             }
             // Results may come before the self-check's answer: they are kept, nothing moves.
             Event::Report(_, Report::Progress) => to(self, []),
+            Event::Order(Order::Tick) if civ_planted::is!(LeaseForgotten) => to(self, []),
             Event::Order(Order::Tick) if self.lease_ends <= ctx.now => self.expired(ctx),
             Event::Order(Order::Tick) => to(self, []),
             Event::Order(Order::Cancel) => cancelled(self.head, Some(self.lease), ctx),
@@ -206,6 +208,7 @@ impl Checking {
             Event::Report(_, Report::Detached { seen }) => {
                 detached(self.head, self.lease, seen, ctx)
             }
+            Event::Order(Order::Tick) if civ_planted::is!(WindowForgotten) => to(self, []),
             Event::Order(Order::Tick) if self.window_ends <= ctx.now || ctx.tally.complete => {
                 let (next, effects) = self.finish(ctx);
                 to(next, effects)
@@ -231,6 +234,7 @@ impl Aggregating {
     fn step(self, event: &Event, ctx: &Ctx<'_>) -> Result<Step, Refused> {
         Ok(match event {
             Event::Report(_, Report::Released) => to(self.released(ctx).end(), []),
+            Event::Order(Order::Tick) if civ_planted::is!(GraceForgotten) => to(self, []),
             Event::Order(Order::Tick) if self.grace_ends <= ctx.now => to(self.end(), []),
             Event::Order(Order::Tick) => to(self, []),
             Event::Order(Order::Cancel) => cancelled(self.head, None, ctx),

@@ -28,6 +28,10 @@ type Grams = Vec<(u16, i64, usize, i64)>;
 
 pub(super) fn settle(connection: &Connection) -> rusqlite::Result<()> {
     let moves = moves(connection)?;
+    if moves.is_empty() {
+        // Most commits: the tables of a tally are large, and need not be made for nothing.
+        return Ok(());
+    }
     let mut rest = moves.as_slice();
     let mut settling = Settling {
         connection,
