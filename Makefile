@@ -22,6 +22,8 @@ lint: ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked -p civ-sim --all-targets --features planted-faults -- -D warnings
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
+	$(CARGO) metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 
 test: ## unit, integration, contract and documentation tests of the workspace
 	@$(NEED) build peers
@@ -83,6 +85,20 @@ fuzz-api: ## schemathesis against control-api and its own document; TIME=seconds
 	@$(NEED) build
 	e2e/fuzz-api.sh --max-time $(or $(TIME),900) --min-requests $(or $(REQUESTS),20000)
 
+.PHONY: fuzz fuzz-brief
+FUZZ_VERSION := 0.13.2
+FUZZ_TARGETS = $(or $(ONLY),$(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs))))
+FUZZ_TARGET_DIR := $(abspath $(TARGET))/fuzz
+
+fuzz: ## random bytes for every parser of bytes from the network; TIME=seconds each, ONLY=target
+	@$(NEED) build
+	@cargo fuzz --version 2>/dev/null | grep -qxF 'cargo-fuzz $(FUZZ_VERSION)' \
+		|| cargo install --locked cargo-fuzz --version $(FUZZ_VERSION)
+	fuzz/run.sh '$(FUZZ_TARGET_DIR)' $(or $(TIME),60) $(FUZZ_TARGETS)
+
+fuzz-brief: ## the same for 5 seconds each
+	@$(MAKE) --no-print-directory fuzz TIME=5
+
 BENCH_DATA := $(TARGET)/bench/large.db
 
 bench-data: ## a large database for benches, the same for the same SEED; FILE=path puts it elsewhere
@@ -142,6 +158,8 @@ deny: ## licences, bans and sources of all dependencies
 	@cargo deny --version 2>/dev/null | grep -qF ' $(DENY_VERSION)' \
 		|| cargo install --locked cargo-deny --version $(DENY_VERSION)
 	$(CARGO) deny --locked check bans licenses sources
+	$(CARGO) deny --locked --manifest-path fuzz/Cargo.toml --config deny.toml \
+		check bans licenses sources
 
 .PHONY: unused sbom
 MACHETE_VERSION := 0.9.2

@@ -13,6 +13,8 @@ use crate::net::{self, Reach};
 use crate::outcome::{Code, Fault, Seen, Stage, Trail, millis};
 use crate::target::Target;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod wire;
 
 pub(crate) use wire::Question;

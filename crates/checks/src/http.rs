@@ -20,6 +20,8 @@ use crate::trust::Trust;
 
 mod block;
 mod first_byte;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod h2;
 mod request;
 mod signature;

@@ -17,6 +17,8 @@ mod bucket;
 mod driver;
 mod engine;
 mod flights;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod job;
 mod meaning;
 mod options;

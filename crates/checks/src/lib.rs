@@ -13,6 +13,8 @@ pub mod by_hand;
 mod dns;
 mod echo;
 mod engine;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod http;
 mod icmp;
 mod limits;

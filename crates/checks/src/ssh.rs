@@ -12,6 +12,8 @@ use crate::outcome::{Code, Fault, Seen, Trail, millis, printable};
 use crate::target::Target;
 use crate::{PRODUCT, VERSION};
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 #[cfg(feature = "hostkey")]
 mod hostkey;
 mod parse;

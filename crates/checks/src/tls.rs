@@ -22,6 +22,8 @@ use crate::trust::Trust;
 
 mod alert;
 mod cert;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod hello;
 mod second_look;
 mod verify;

@@ -13,6 +13,8 @@ pub mod clouds;
 #[cfg(feature = "fake")]
 pub mod fake;
 mod fault;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod guard;
 mod http;
 mod keystone;

@@ -66,8 +66,12 @@ impl Walk {
         }
         self.n_steps = 0;
         let is_end = page.is_empty() || !has_more;
-        self.known.extend(page.iter().cloned());
-        self.behind.extend(page);
+        // A row that stands twice in a page is one row: going back over it must forget it once.
+        for id in page {
+            if self.known.insert(id.clone()) {
+                self.behind.push(id);
+            }
+        }
         if ROWS_MAX < self.behind.len() {
             return Err(Endless);
         }
@@ -165,6 +169,16 @@ mod tests {
         .unwrap();
         assert_eq!((found.len(), n_pages), (999, 102));
         assert_eq!(found, rows);
+    }
+
+    #[test]
+    fn a_row_twice_in_a_page_is_one_row() {
+        let mut walk = Walk::default();
+        let page = [id(1), id(2), id(2)];
+        assert_eq!(walk.take(page, true), Ok(Next::After(Some(id(2)))));
+        // The marker has vanished: back to a row that the walk still counts.
+        assert_eq!(walk.take([id(1)], true), Ok(Next::After(Some(id(1)))));
+        assert!(walk.saw(&id(1)) && !walk.saw(&id(2)));
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub struct Register {
     /// With `responder`: the ports on which it answers over HTTP, at most 16; 80 and 8080 if left
     /// out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_items = 16)]
+    #[schema(schema_with = words::few_ports, required = false)]
     pub responder_ports: Option<Vec<u16>>,
 }
 

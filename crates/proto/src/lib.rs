@@ -9,6 +9,8 @@ pub mod admin;
 pub mod agent;
 pub mod config;
 pub mod export;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod jobs;
 mod lenient;
 pub mod notify;

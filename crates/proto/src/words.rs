@@ -88,6 +88,20 @@ pub fn result() -> Object {
     one_of(["", "pass", "partial", "fail", "cancelled"])
 }
 
+/// At most 16 ports of TCP, or nothing.
+#[must_use]
+pub fn few_ports() -> Schema {
+    let port = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .minimum(Some(1))
+        .maximum(Some(u16::MAX));
+    let ports = ArrayBuilder::new()
+        .schema_type(SchemaType::from_iter([Type::Array, Type::Null]))
+        .items(port)
+        .max_items(Some(16));
+    Schema::Array(ports.build())
+}
+
 /// A state of a validator.
 #[must_use]
 pub fn validator_state() -> Object {

@@ -178,6 +178,11 @@ pub fn expected(conn: &ReadConn<'_>, ip: IpId) -> Result<Counted, StoreError> {
     const SQL: &str = "SELECT source, site_id, check_type, target, revision \
          FROM expected_checks WHERE ip_id = ?1 AND NOT gone";
     let mut statement = conn.sql().prepare_cached(SQL)?;
+    if civ_planted::is!(RemovedCounts) {
+        statement = conn
+            .sql()
+            .prepare_cached(&SQL.replace("AND NOT gone", ""))?;
+    }
     let rows = statement.query_map([ip.0], |row| Ok((read_spec(row)?, row.get("revision")?)))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

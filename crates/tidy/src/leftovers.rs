@@ -81,7 +81,9 @@ fn sql(file: &Text, source: &Source) -> Vec<String> {
 /// What a package's manifest lacks.
 #[must_use]
 pub fn manifest(file: &Text) -> Option<String> {
-    let package = file.text.lines().any(|line| line.trim() == "[package]");
+    let has = |section: &str| file.text.lines().any(|line| line.trim() == section);
+    // A package with a workspace of its own has nothing to inherit from.
+    let package = has("[package]") && !has("[workspace]");
     let mut after = file
         .text
         .lines()

@@ -8,6 +8,8 @@ mod addr;
 mod check;
 mod check_type;
 mod event;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod ids;
 mod nonce;
 mod time;

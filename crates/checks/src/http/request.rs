@@ -132,7 +132,12 @@ impl Request<'_> {
     }
 
     /// Sends the request and reads the answer; the connection closes with the return.
-    async fn exchange<S>(&self, stream: S, peer: SocketAddr, end: Instant) -> Result<Page, Fault>
+    pub(super) async fn exchange<S>(
+        &self,
+        stream: S,
+        peer: SocketAddr,
+        end: Instant,
+    ) -> Result<Page, Fault>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -261,6 +266,17 @@ fn is_end(e: &hyper::Error) -> bool {
     io.is_some_and(|e| e.kind() == io::ErrorKind::UnexpectedEof)
 }
 
+/// Does hyper say by it that the chunks of a body make no sense? The kernel's errors have a number,
+/// and those of TLS hold one of rustls.
+fn is_nonsense(e: &io::Error) -> bool {
+    let kind = matches!(
+        e.kind(),
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData
+    );
+    let is_tls = e.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
+    kind && e.raw_os_error().is_none() && !is_tls
+}
+
 /// What a failed exchange means.
 fn hyper_fault(e: &hyper::Error) -> Fault {
     let mut text = e.to_string();
@@ -268,6 +284,9 @@ fn hyper_fault(e: &hyper::Error) -> Fault {
     while let Some(inner) = source {
         text = format!("{text}: {inner}");
         if let Some(io) = inner.downcast_ref::<io::Error>() {
+            if is_nonsense(io) {
+                return Fault::new(Code::NotHttp, format!("HTTP exchange: {text}"));
+            }
             return net::io_fault(io, "HTTP exchange");
         }
         source = inner.source();

@@ -81,6 +81,12 @@ impl Parser {
         self.first_line.as_deref()
     }
 
+    /// How many bytes are kept for later.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(super) const fn held(&self) -> usize {
+        self.pending.len()
+    }
+
     /// One line without CR LF or LF.
     fn take_line(&mut self) -> Result<Option<String>, Refusal> {
         let end = self.pending.iter().position(|byte| *byte == b'\n');

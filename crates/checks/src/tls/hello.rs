@@ -151,6 +151,8 @@ fn with_length(data: &[u8]) -> Vec<u8> {
 pub(super) struct Reader {
     records: Vec<u8>,
     messages: Vec<u8>,
+    /// Bytes of handshake messages so far, those done with included.
+    n_taken: usize,
     hello: Option<(u16, u16)>,
 }
 
@@ -180,6 +182,10 @@ impl Reader {
                     .map(|description| Answer::Alert(*description));
                 return Some(self.so_far().or(said).unwrap_or(Answer::NotTls));
             }
+            self.n_taken += payload.len();
+            if self.n_taken > HANDSHAKE_BYTES_MAX {
+                return Some(self.so_far().unwrap_or(Answer::NotTls));
+            }
             self.messages.extend_from_slice(payload);
             if let Some(answer) = self.messages() {
                 return Some(answer);
@@ -195,6 +201,12 @@ impl Reader {
             suite,
             leaf: None,
         })
+    }
+
+    /// How many bytes are kept for later.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(super) const fn held(&self) -> usize {
+        self.records.len() + self.messages.len()
     }
 
     fn messages(&mut self) -> Option<Answer> {
@@ -337,6 +349,23 @@ mod tests {
             Some(Answer::NotTls)
         );
         assert_eq!(fed(&[22, 3], 1), None);
+    }
+
+    #[test]
+    fn a_server_that_never_comes_to_its_certificate_is_heard_to_a_bound() {
+        let mut reader = Reader::default();
+        assert_eq!(reader.feed(&record(22, &hello(0x0303, 0x002f))), None);
+        // Empty messages, each of them allowed.
+        let more = record(22, &message(4, &[]).repeat(1024));
+        let answer = (0..1000).find_map(|_| reader.feed(&more));
+        let leaf = None;
+        let (version, suite) = (0x0303, 0x002f);
+        let expected = Answer::Hello {
+            version,
+            suite,
+            leaf,
+        };
+        assert_eq!(answer, Some(expected));
     }
 
     #[test]

@@ -68,6 +68,25 @@ async fn final_statuses_are_judged() {
     );
 }
 
+#[tokio::test]
+async fn a_body_in_chunks_that_make_no_sense_is_the_servers_fault() {
+    let cases: [(&'static [u8], Code); 4] = [
+        (b"zz\r\nabc", Code::NotHttp),
+        (b"3\r\nabcX", Code::NotHttp),
+        (b"fffffffffffffffff\r\nabc", Code::NotHttp),
+        (b"3\r\nab", Code::ClosedEarly),
+    ];
+    for (body, code) in cases {
+        let address = server(move |mut stream: TcpStream| {
+            request_head(&mut stream);
+            let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+            let _gone = stream.write_all(&[head, body].concat());
+        });
+        let outcome = run(&patient(), Kind::Http, url(address)).await;
+        assert_eq!(outcome.verdict, Verdict::Failed(code), "{}", outcome.detail);
+    }
+}
+
 /// A server that redirects this many times before it answers.
 fn redirects(times: usize) -> SocketAddr {
     server(move |mut stream: TcpStream| {
