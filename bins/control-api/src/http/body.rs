@@ -15,6 +15,9 @@ use super::error::ApiError;
 /// Bytes beyond the limit that are read and dropped before 413, in limits: more is cut off.
 const DRAIN_LIMITS: usize = 8;
 
+/// Bytes of memory that a body takes at a time.
+const PIECE: usize = 64 * 1_024;
+
 /// How long a sender of too much is listened to.
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
@@ -52,22 +55,38 @@ async fn drain(mut body: Body, mut allowance: usize) {
 
 /// Reads a body of at most `limit` bytes.
 async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, ApiError> {
-    // What is announced is reserved once: a body that grows would be copied, and be there twice.
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(limit);
-    let mut bytes = Vec::with_capacity(announced.min(limit));
+    // Memory is taken as bytes come: what is only announced would be held for nothing, and a
+    // buffer that grows would be there twice.
+    let mut full: Vec<Vec<u8>> = Vec::new();
+    let mut last = Vec::with_capacity(announced.min(PIECE));
+    let mut len = 0;
     while let Some(frame) = body.frame().await {
         let broken = |_error| ApiError::bad_input("the body broke off: send it again");
         let frame = frame.map_err(broken)?;
-        let Some(data) = frame.data_ref() else {
+        let Some(mut data) = frame.data_ref().map(Bytes::as_ref) else {
             continue;
         };
-        if limit < bytes.len() + data.len() {
+        len += data.len();
+        if limit < len {
+            drop((full, last));
             discard(body, limit).await;
             return Err(too_large(limit));
         }
-        bytes.extend_from_slice(data);
+        while let Some((fits, rest)) = data.split_at_checked(PIECE - last.len())
+            && !rest.is_empty()
+        {
+            last.extend_from_slice(fits);
+            full.push(std::mem::replace(&mut last, Vec::with_capacity(PIECE)));
+            data = rest;
+        }
+        last.extend_from_slice(data);
     }
-    Ok(bytes)
+    if full.is_empty() {
+        return Ok(last);
+    }
+    full.push(last);
+    Ok(full.concat())
 }
 
 /// What is wrong with a body, and with which field of it.
@@ -144,6 +163,25 @@ mod tests {
         let refused = parse::<T>(body.as_bytes()).unwrap_err().into_response();
         let body = refused.into_body().collect().await.unwrap().to_bytes();
         String::from_utf8(body.to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_body_of_any_length_and_in_any_frames_is_read_whole() {
+        let whole: Vec<u8> = (0..3 * PIECE + 7).map(|n| n.to_le_bytes()[0]).collect();
+        for len in [0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, whole.len()] {
+            for frame in [1_000, PIECE - 1, PIECE, PIECE + 1, whole.len()] {
+                let frames: Vec<_> = whole[..len].chunks(frame).map(<[u8]>::to_vec).collect();
+                let frames = frames.into_iter().map(Ok::<_, std::convert::Infallible>);
+                let body = Body::from_stream(futures_util::stream::iter(frames));
+                assert_eq!(
+                    read(body, len).await.unwrap(),
+                    whole[..len],
+                    "{len} by {frame}"
+                );
+                let body = Body::from(whole[..len].to_vec());
+                assert_eq!(read(body, len.saturating_sub(1)).await.is_err(), len != 0);
+            }
+        }
     }
 
     #[tokio::test]

@@ -29,7 +29,7 @@ pub use tls::Tls;
 const CONNECTIONS_MAX: usize = 4_096;
 
 /// What unfinished requests of all connections may take in memory, in bytes.
-const UNFINISHED_BYTES_MAX: usize = 64 * 1_024 * 1_024;
+const UNFINISHED_BYTES_MAX: usize = 32 * 1_024 * 1_024;
 
 /// How long a client may take to send its headers, or to ask again on a kept connection.
 const HEADER_TIME: Duration = Duration::from_secs(30);

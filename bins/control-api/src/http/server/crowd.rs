@@ -1,7 +1,7 @@
 //! Who is connected: many silent or endless clients must neither keep others out nor fill the
 //! memory. Whoever has more than a share, and has kept us waiting longest, makes room.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,19 +44,83 @@ impl Entry {
     const fn counted(&self) -> usize {
         self.bytes.saturating_sub(FREE)
     }
+
+    /// Who makes room first: nobody is being served there, and it has been silent longest.
+    const fn turn(&self, id: u64) -> Turn {
+        (0 < self.served, self.since, id)
+    }
 }
 
+/// Whether requests are being answered, since when nothing was, and the connection.
+type Turn = (bool, Instant, u64);
+
+/// All connections, and in which order they make room: an attacker whose connections are closed
+/// makes new ones at once, so the choice must not cost a look at all of them.
 #[derive(Debug, Default)]
 struct State {
     next: u64,
-    all: BTreeMap<u64, Entry>,
+    all: HashMap<u64, Entry>,
     counted: usize,
+    turns: BTreeSet<Turn>,
+    clients: HashMap<IpAddr, BTreeSet<Turn>>,
+    /// How many connections each client has.
+    shares: BTreeSet<(usize, IpAddr)>,
+    /// Requests that take more than is free, the oldest first.
+    large: BTreeSet<(Instant, u64)>,
 }
 
 impl State {
+    fn enter(&mut self, id: u64, entry: Entry) {
+        let theirs = self.clients.entry(entry.client).or_default();
+        let before = theirs.len();
+        theirs.insert(entry.turn(id));
+        self.shares.remove(&(before, entry.client));
+        self.shares.insert((before + 1, entry.client));
+        self.turns.insert(entry.turn(id));
+        self.all.insert(id, entry);
+    }
+
     fn leave(&mut self, id: u64) {
-        if let Some(entry) = self.all.remove(&id) {
-            self.counted = self.counted.saturating_sub(entry.counted());
+        let Some(entry) = self.all.remove(&id) else {
+            return;
+        };
+        self.counted = self.counted.saturating_sub(entry.counted());
+        self.turns.remove(&entry.turn(id));
+        self.large.remove(&(entry.since, id));
+        let Some(theirs) = self.clients.get_mut(&entry.client) else {
+            return;
+        };
+        theirs.remove(&entry.turn(id));
+        let left = theirs.len();
+        self.shares.remove(&(left + 1, entry.client));
+        if left == 0 {
+            self.clients.remove(&entry.client);
+        } else {
+            self.shares.insert((left, entry.client));
+        }
+    }
+
+    /// Changes one connection and its place in all orders.
+    fn change(&mut self, id: u64, change: impl FnOnce(&mut Entry)) {
+        let Some(entry) = self.all.get_mut(&id) else {
+            return;
+        };
+        let (turn, since, counted) = (entry.turn(id), entry.since, entry.counted());
+        change(entry);
+        self.counted = self.counted.saturating_sub(counted) + entry.counted();
+        if turn != entry.turn(id) {
+            self.turns.remove(&turn);
+            self.turns.insert(entry.turn(id));
+            if let Some(theirs) = self.clients.get_mut(&entry.client) {
+                theirs.remove(&turn);
+                theirs.insert(entry.turn(id));
+            }
+        }
+        if 0 < counted {
+            self.large.remove(&(since, id));
+        }
+        if 0 < entry.counted() {
+            self.large.insert((entry.since, id));
         }
     }
 
@@ -69,33 +133,24 @@ impl State {
 
     /// Whoever has been silent longest.
     fn idle(&self) -> Option<u64> {
-        let idle = self.all.iter().filter(|(_, entry)| entry.served == 0);
-        idle.min_by_key(|(_, entry)| entry.since).map(|(id, _)| *id)
+        let (served, _, id) = self.turns.first()?;
+        (!served).then_some(*id)
     }
 
     /// Of the client that has most connections, if that is more than its share: the one that has
     /// been silent longest, else the oldest.
     fn greedy(&self) -> Option<u64> {
-        let mut shares: HashMap<IpAddr, usize> = HashMap::new();
-        for entry in self.all.values() {
-            *shares.entry(entry.client).or_default() += 1;
-        }
-        let (client, n) = shares.into_iter().max_by_key(|(_, n)| *n)?;
-        if n <= FAIR {
+        let (n, client) = self.shares.last()?;
+        if *n <= FAIR {
             return None;
         }
-        let theirs = self.all.iter().filter(|(_, entry)| entry.client == client);
-        theirs
-            .min_by_key(|(_, entry)| (0 < entry.served, entry.since))
-            .map(|(id, _)| *id)
+        let (_, _, id) = self.clients.get(client)?.first()?;
+        Some(*id)
     }
 
     /// The oldest request among those that take more than is free.
     fn large(&self) -> Option<u64> {
-        let large = self.all.iter().filter(|(_, entry)| 0 < entry.counted());
-        large
-            .min_by_key(|(_, entry)| entry.since)
-            .map(|(id, _)| *id)
+        self.large.first().map(|(_, id)| *id)
     }
 }
 
@@ -137,7 +192,7 @@ impl Crowd {
             close: CancellationToken::new(),
         };
         let closed = entry.close.clone();
-        state.all.insert(id, entry);
+        state.enter(id, entry);
         drop(state);
         Some(Seat {
             crowd: Arc::clone(self),
@@ -156,13 +211,7 @@ impl Crowd {
 
     fn came(&self, id: u64, n: usize) {
         let mut state = self.state();
-        let Some(entry) = state.all.get_mut(&id) else {
-            return;
-        };
-        let before = entry.counted();
-        entry.bytes = entry.bytes.saturating_add(n);
-        let more = entry.counted() - before;
-        state.counted += more;
+        state.change(id, |entry| entry.bytes = entry.bytes.saturating_add(n));
         while self.bytes_max < state.counted {
             let Some(victim) = state.large() else { return };
             state.evict(victim);
@@ -170,21 +219,15 @@ impl Crowd {
     }
 
     fn served(&self, id: u64) {
-        if let Some(entry) = self.state().all.get_mut(&id) {
-            entry.served += 1;
-        }
+        self.state().change(id, |entry| entry.served += 1);
     }
 
     fn answered(&self, id: u64) {
-        let mut state = self.state();
-        let Some(entry) = state.all.get_mut(&id) else {
-            return;
-        };
-        let counted = entry.counted();
-        entry.served = entry.served.saturating_sub(1);
-        entry.bytes = 0;
-        entry.since = Instant::now();
-        state.counted = state.counted.saturating_sub(counted);
+        self.state().change(id, |entry| {
+            entry.served = entry.served.saturating_sub(1);
+            entry.bytes = 0;
+            entry.since = Instant::now();
+        });
     }
 }
 
@@ -410,7 +453,9 @@ mod tests {
         drop(Seat::serve(&seats.next().unwrap()));
         assert_eq!(crowd.state().counted, 1);
         drop(seats);
-        assert_eq!(crowd.state().counted, 0);
-        assert!(crowd.state().all.is_empty());
+        let state = crowd.state();
+        assert_eq!(state.counted, 0);
+        assert!(state.all.is_empty() && state.turns.is_empty() && state.clients.is_empty());
+        assert!(state.shares.is_empty() && state.large.is_empty());
     }
 }
